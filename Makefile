@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+# Any Python 3.11+; the environment it builds lies outside the clone (see scripts/environment.py).
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+ifeq ($(PYTHON),)
+PYTHON := python3
+endif
+VENV := .venv/bin/python
+RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
+# Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
+ARGS ?=
+
+.PHONY: help demo test test-rust lint format python build clean environment
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+environment:
+	@$(PYTHON) scripts/environment.py overlay >/dev/null
+
+# Rebuilt when Rust or packaging changed, or when the overlay is new; Python is used from the clone.
+.venv/.built: $(RUST) Cargo.toml pyproject.toml | environment
+	@bash scripts/build.sh
+	@touch $@
+
+build: environment .venv/.built ## Set up the environment and build the extension module
+
+demo: build ## RadixFlow against stock vLLM on a real engine, on this machine
+	@$(VENV) -m radixflow.cli bench --quick --name demo
+
+test: build test-rust ## Every test: Rust, unit, scheduler, end to end
+	@$(VENV) -m pytest $(ARGS)
+
+test-rust:
+	@echo "Rust tests"; cargo test --quiet
+
+lint: build ## Format, lint, types, layers, stubs
+	@bash scripts/lint.sh
+
+format: build ## Rewrite sources in the house format
+	@$(VENV) -m ruff format . && $(VENV) -m ruff check --fix -q . && cargo fmt
+
+python: ## Print the path of the environment's interpreter
+	@$(MAKE) -s build >&2
+	@echo $(CURDIR)/$(VENV)
+
+clean: ## Remove what was built in this clone (the shared environment stays)
+	@rm -rf .venv .build target .pytest_cache .mypy_cache .ruff_cache .hypothesis python/radixflow/*.so
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

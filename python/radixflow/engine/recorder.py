@@ -1,0 +1,123 @@
+"""Counts rounds and writes their records. The stock arm of a benchmark runs with this and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from typing import Any
+
+from radixflow.config import RadixFlowConfig
+from radixflow.telemetry import JsonLinesSink, RingSink, RoundRecord, Sink
+
+logger = logging.getLogger("vllm.radixflow")
+
+
+class Recorder:
+    """Collects what happens between two rounds, and makes a record of it when somebody asked for records."""
+
+    def __init__(self, config: RadixFlowConfig, preset: str, schedule_sha256: str) -> None:
+        """Open the sinks that the settings ask for.
+
+        Raises:
+            ConfigError: ``trace_path`` can't be opened.
+        """
+        self.preset = preset
+        self.schedule_sha256 = schedule_sha256
+        self.ring = RingSink(config.ring_size) if config.ring_size else None
+        self.sinks: list[Sink] = [self.ring] if self.ring else []
+        if config.trace_path is not None:
+            self.sinks.append(JsonLinesSink(config.trace_path))
+        self.totals: Counter[str] = Counter()
+        """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*``, ``failures.*``."""
+        self._telemetry_us = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.deferrals: dict[str, int] = {}
+        self.barriers: dict[str, int] = {}
+        self._empty_steps = 0
+        self._fallbacks = 0
+        self._held = 0
+        self._hold_ms = 0.0
+        self._release: str | None = None
+
+    def deferred(self, reason: str) -> None:
+        """Count a request passed over."""
+        self.totals[f"deferrals.{reason}"] += 1
+        self.deferrals[reason] = self.deferrals.get(reason, 0) + 1
+
+    def barrier(self, reason: str) -> None:
+        """Count a native break of the scan."""
+        self.totals[f"barriers.{reason}"] += 1
+        self.barriers[reason] = self.barriers.get(reason, 0) + 1
+
+    def released(self, reason: str, candidates: int, hold_s: float) -> None:
+        """Count the end of a hold that lasted ``hold_s`` seconds."""
+        self.totals[f"holds.{reason}"] += 1
+        self._held, self._hold_ms, self._release = candidates, hold_s * 1e3, reason
+
+    def failed(self, where: str) -> None:
+        """Count a failure of ours; the call it happened in is scheduled natively."""
+        self.totals[f"failures.{where}"] += 1
+        self._fallbacks += 1
+
+    def round_ended(self, scheduler: Any, output: Any, now: float, host_ns: int) -> None:  # noqa: ANN401
+        """Take note of one ``schedule()`` call.
+
+        Args:
+            scheduler: the vLLM scheduler.
+            output: its ``SchedulerOutput``.
+            now: seconds on the scheduler's clock.
+            host_ns: nanoseconds the call took.
+        """
+        if output.total_num_scheduled_tokens == 0:
+            self.totals["empty_steps"] += 1
+            self._empty_steps += 1
+            return
+        seq = self.totals["rounds"]
+        self.totals["rounds"] += 1
+        if self.sinks:
+            start = time.perf_counter_ns()
+            self._write(self._record(scheduler, output, now, host_ns, seq))
+            self._telemetry_us = (time.perf_counter_ns() - start) / 1e3
+        self._reset()
+
+    def _record(self, scheduler: Any, output: Any, now: float, host_ns: int, seq: int) -> RoundRecord:  # noqa: ANN401
+        new = output.scheduled_new_reqs
+        return RoundRecord(
+            t=now,
+            seq=seq,
+            rows=len(output.num_scheduled_tokens),
+            new_rows=len(new),
+            tokens=output.total_num_scheduled_tokens,
+            cached_tokens=sum(request.num_computed_tokens for request in new),
+            waiting=len(scheduler.waiting) + len(scheduler.skipped_waiting),
+            running=len(scheduler.running),
+            preset=self.preset,
+            schedule_sha256=self.schedule_sha256,
+            deferrals=self.deferrals,
+            barriers=self.barriers,
+            held=self._held,
+            hold_ms=self._hold_ms,
+            release=self._release,
+            empty_steps=self._empty_steps,
+            fallbacks=self._fallbacks,
+            host_us=host_ns / 1e3,
+            telemetry_us=self._telemetry_us,
+        )
+
+    def _write(self, record: RoundRecord) -> None:
+        for sink in list(self.sinks):
+            try:
+                sink.write(record)
+            except Exception:  # noqa: BLE001 - whatever a sink does, serving goes on without it
+                self.sinks.remove(sink)
+                self.totals["failures.telemetry"] += 1
+                logger.exception("radixflow: a telemetry sink failed and is dropped; serving goes on")
+
+    def close(self) -> None:
+        """Close the sinks; may be called twice."""
+        for sink in self.sinks:
+            sink.close()
+        self.sinks = []

@@ -1,0 +1,197 @@
+"""``radixflow.Scheduler``: one name for the sync and the async engine.
+
+vLLM picks a scheduler class by name and only warns when a sync class meets an async engine, which then
+halves its batches. Here ``__new__`` reads the configuration and returns the variant that fits.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import vllm
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+from radixflow.config import RadixFlowConfig, load_config
+from radixflow.engine.compat import source_sha256
+from radixflow.engine.controller import Controller
+from radixflow.engine.recorder import Recorder
+from radixflow.engine.rewrite import Rewrite
+from radixflow.engine.support import check_configuration, prepare_rewrite
+from radixflow.errors import UnsupportedError
+from radixflow.policies import Policy, resolve_policy
+
+logger = logging.getLogger("vllm.radixflow")
+
+
+@functools.cache
+def rewritten() -> Rewrite:
+    """Rewrite the running vLLM's ``schedule()``, once a process.
+
+    Raises:
+        UnsupportedError: this vLLM isn't one RadixFlow knows.
+    """
+    return prepare_rewrite(VllmScheduler.schedule, vllm.__version__)
+
+
+def config_of(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Find the ``VllmConfig`` among a scheduler's constructor arguments."""
+    return keywords["vllm_config"] if "vllm_config" in keywords else arguments[0]
+
+
+class Scheduler(VllmScheduler):
+    """vLLM's scheduler, with a policy that holds, defers and plans.
+
+    Settings: :class:`radixflow.config.RadixFlowConfig`. ``clock`` may be replaced on an instance.
+
+    Raises:
+        UnsupportedError: this vLLM or this engine's configuration isn't supported and ``on_unsupported`` is
+            ``refuse``.
+        ConfigError, PolicyError: the settings are not usable.
+    """
+
+    clock: Callable[[], float]
+    """Monotonic seconds, the only clock our decisions read."""
+    # On the class, because vLLM builds instances without __init__ and calls methods on stubs.
+    controller: Controller | None = None
+    recorder: Recorder | None = None
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Scheduler:  # noqa: ANN401
+        """Return the variant that the engine needs; a subclass of a user's own is taken as it is."""
+        chosen: type[Scheduler] = cls
+        if cls is Scheduler and (arguments or keywords):
+            scheduling = config_of(arguments, keywords).scheduler_config
+            chosen = AsyncVariant if scheduling.async_scheduling else SyncVariant
+        instance: Scheduler = object.__new__(chosen)
+        return instance
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401
+        """Check the engine, then build vLLM's scheduler and bind the policy to it."""
+        vllm_config = config_of(arguments, keywords)
+        settings = load_config(vllm_config.additional_config)
+        policy = self._prepare(vllm_config, settings)
+        super().__init__(*arguments, **keywords)
+        self.clock = time.monotonic
+        self.recorder = Recorder(settings, policy.name, source_sha256(VllmScheduler.schedule))
+        if not policy.is_native:
+            self.controller = Controller(self, settings, policy, self.recorder)
+        self._announce(settings, policy)
+
+    def _prepare(self, vllm_config: Any, settings: RadixFlowConfig) -> Policy:  # noqa: ANN401
+        """Return the policy to run; where RadixFlow may not run, refuse or fall back to vLLM's behaviour."""
+        policy = resolve_policy(settings)
+        native = Policy("native")
+        try:
+            if not policy.is_native:
+                rewritten()
+            check_configuration(vllm_config)
+            self._check_variant(vllm_config)
+        except UnsupportedError as error:
+            if settings.on_unsupported == "refuse":
+                raise
+            logger.warning("radixflow: running as vLLM does, because: %s", error)
+            return native
+        if not policy.is_native and not vllm_config.cache_config.enable_prefix_caching:
+            logger.warning(
+                "radixflow: prefix caching is off, so requests share nothing and %r has nothing to do; "
+                "running as vLLM does. Pass --enable-prefix-caching (off by default for hybrid pooling models)",
+                policy.name,
+            )
+            return native
+        return policy
+
+    def _check_variant(self, vllm_config: Any) -> None:  # noqa: ANN401
+        """Refuse a sync class in an async engine, and the reverse."""
+        wants_async = bool(vllm_config.scheduler_config.async_scheduling)
+        is_async = isinstance(self, VllmAsyncScheduler)
+        if wants_async != is_async:
+            raise UnsupportedError(
+                f"{type(self).__name__} is {'an async' if is_async else 'a sync'} scheduler, but async_scheduling is "
+                f"{wants_async}: batches would be halved or tokens counted twice. Name radixflow.Scheduler, which "
+                f"picks the variant, or pass {'--async-scheduling' if is_async else '--no-async-scheduling'}"
+            )
+
+    def _announce(self, settings: RadixFlowConfig, policy: Policy) -> None:
+        """Say once what will happen, and what can't."""
+        logger.info(
+            "radixflow: policy %s, hold at most %g ms, %s engine; a prefix below one block of %d tokens is never shared",
+            policy.name,
+            settings.wait_ms if policy.admission is not None else 0.0,
+            "async" if isinstance(self, VllmAsyncScheduler) else "sync",
+            self.block_size,
+        )
+        if policy.traversal is not None and not self.has_mamba_layers:
+            logger.info(
+                "radixflow: this model has no recurrent state, so deferral and junctions have nothing to do; "
+                "only admission differs from vLLM"
+            )
+
+    # vLLM's interface
+
+    def schedule(self, throttle_prefills: bool = False) -> Any:  # noqa: ANN401
+        """Schedule one round; see vLLM's ``Scheduler.schedule``."""
+        recorder, controller = self.recorder, self.controller
+        if recorder is None:
+            return super().schedule(throttle_prefills)
+        start = time.perf_counter_ns()
+        if controller is None:
+            output = super().schedule(throttle_prefills)
+            recorder.round_ended(self, output, self.clock(), time.perf_counter_ns() - start)
+        else:
+            edited = controller.begin()
+            output = rewritten().function(self, throttle_prefills) if edited else super().schedule(throttle_prefills)
+            controller.end(output, time.perf_counter_ns() - start)
+        return output
+
+    def add_request(self, request: Any) -> None:  # noqa: ANN401
+        """Queue a request; a continued streaming session stays the request it was."""
+        known = request.request_id in self.requests
+        super().add_request(request)
+        if self.controller is not None and not known:
+            self.controller.added(request)
+
+    def shutdown(self) -> None:
+        """Stop, and write out what the trace still holds."""
+        super().shutdown()
+        if self.recorder is not None:
+            self.recorder.close()
+
+    def _preempt_request(self, request: Any, timestamp: float, drop_stale_output: bool = False) -> None:  # noqa: ANN401
+        super()._preempt_request(request, timestamp, drop_stale_output)
+        if self.controller is not None:
+            self.controller.added(request)
+
+    def _free_request(self, request: Any, delay_free_blocks: bool = False) -> Any:  # noqa: ANN401
+        if self.controller is not None:
+            self.controller.left(request.request_id)
+        return super()._free_request(request, delay_free_blocks)
+
+    def _get_local_prefix_cache_hit(self, request: Any) -> Any:  # noqa: ANN401
+        blocks, cached_tokens, junction, diverged = super()._get_local_prefix_cache_hit(request)
+        controller = self.controller
+        if controller is not None and controller.policy.junctions is not None:
+            junction = controller.junction(request, cached_tokens, junction)
+        return blocks, cached_tokens, junction, diverged
+
+    # Questions of the edited schedule()
+
+    def _radixflow_gate(self, request: Any) -> bool:  # noqa: ANN401
+        return self.controller is not None and self.controller.is_held(request)
+
+    def _radixflow_allocation(self, request: Any, new_computed_blocks: Any) -> bool:  # noqa: ANN401
+        return self.controller is not None and self.controller.passes_allocation(request, new_computed_blocks)
+
+    def _radixflow_zero(self, request: Any) -> bool:  # noqa: ANN401
+        return self.controller is not None and self.controller.passes_zero(request)
+
+
+class SyncVariant(Scheduler):
+    """What ``radixflow.Scheduler`` is in a synchronous engine."""
+
+
+class AsyncVariant(Scheduler, VllmAsyncScheduler):
+    """What ``radixflow.Scheduler`` is in an asynchronous engine."""

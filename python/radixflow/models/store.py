@@ -1,0 +1,123 @@
+"""Where the embedded model lives on disk, and how it gets there once, whole, and unharmed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from radixflow.models import tokenizer, weights
+from radixflow.models.shape import ModelShape
+
+MANIFEST = "manifest.json"
+HOME_VARIABLE = "RADIXFLOW_HOME"
+
+
+class ModelStoreError(RuntimeError):
+    """The model folder could not be written or read; the message names the folder and what to change."""
+
+
+def home(environ: Mapping[str, str] | None = None) -> Path:
+    """Return RadixFlow's cache folder: `$RADIXFLOW_HOME`, else `radixflow` in the user's cache folder."""
+    environ = os.environ if environ is None else environ
+    if chosen := environ.get(HOME_VARIABLE):
+        return Path(chosen).expanduser()
+    cache = environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "radixflow"
+
+
+def _json_bytes(document: object) -> bytes:
+    return (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
+
+
+def build_files(shape: ModelShape) -> dict[str, bytes]:
+    """Return every file of the model, name -> bytes; the same bytes for the same shape on any machine."""
+    vocab = tokenizer.vocabulary(shape.vocab_size)
+    eos, pad = vocab[tokenizer.END_OF_TURN], vocab[tokenizer.END_OF_TEXT]
+    return {
+        "config.json": _json_bytes(shape.hf_config(eos_token_id=eos, pad_token_id=pad)),
+        "generation_config.json": _json_bytes({"eos_token_id": eos, "pad_token_id": pad}),
+        "model.safetensors": weights.safetensors_bytes(shape),
+        "tokenizer.json": _json_bytes(tokenizer.tokenizer_json(vocab)),
+        "tokenizer_config.json": _json_bytes(tokenizer.tokenizer_config(shape.max_position)),
+    }
+
+
+def content_hash(files: Mapping[str, bytes]) -> str:
+    """Return the sha256 (hex) over the sorted list of file names and their own sha256."""
+    lines = (f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _is_intact(folder: Path, files: Mapping[str, bytes]) -> bool:
+    try:
+        return all((folder / name).read_bytes() == data for name, data in files.items())
+    except OSError:
+        return False
+
+
+def _publish(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write `files` beside `folder`, then rename into place: nobody ever sees half a model."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        for name, data in files.items():
+            (staging / name).write_bytes(data)
+        staging.chmod(0o755)
+        if folder.exists():
+            # Someone damaged it, or a builder finished since we looked; a folder cannot be renamed over a
+            # full one.
+            if _is_intact(folder, files):
+                return
+            folder.rename(staging.with_name(f"{staging.name}.damaged"))
+        try:
+            staging.rename(folder)
+        except OSError:
+            # A second builder was faster: its files are ours, unless it failed too.
+            if not _is_intact(folder, files):
+                raise
+    finally:
+        for leftover in (staging, staging.with_name(f"{staging.name}.damaged")):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def embedded_model(shape: ModelShape | None = None, *, root: Path | None = None) -> Path:
+    """Return the folder of the embedded model, building it if it is missing or damaged.
+
+    Args:
+        shape: sizes and seed; the default is the model that `radixflow bench` serves.
+        root: cache folder; default `home()`.
+
+    Returns:
+        `<root>/models/tiny-gdn-<first 16 hex digits of the content hash>`, with config, weights (bfloat16, a
+        few megabytes), tokenizer, chat template and `manifest.json` (sha256 of each file, seed, shape).
+        Building takes well under a second; two builders at once end with one whole folder.
+
+    Raises:
+        ModelStoreError: when the cache folder cannot be written.
+    """
+    shape = ModelShape() if shape is None else shape
+    files = build_files(shape)
+    digest = content_hash(files)
+    manifest = {
+        "content_sha256": digest,
+        "seed": shape.seed,
+        "shape": shape.model_dump(),
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
+    }
+    files[MANIFEST] = _json_bytes(manifest)
+    folder = (home() if root is None else root) / "models" / f"tiny-gdn-{digest[:16]}"
+    if _is_intact(folder, files):
+        return folder
+    try:
+        _publish(folder, files)
+    except OSError as error:
+        raise ModelStoreError(
+            f"cannot write the embedded model to {folder}: {error.strerror or error}; "
+            f"set {HOME_VARIABLE} to a folder that can be written"
+        ) from error
+    return folder

@@ -1,0 +1,1 @@
+"""vLLM's real scheduler and KV-cache manager without a model."""
