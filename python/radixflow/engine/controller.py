@@ -24,6 +24,9 @@ logger = logging.getLogger("vllm.radixflow")
 _MOST_POLLS = 2_000
 """Empty calls one hold may cost, whatever the clock says: far above 100 ms of 1 ms polls."""
 
+_CLOCK_GRAIN_S = 1e-9
+"""Differences of a float clock below this are rounding, not time."""
+
 
 class Controller:
     """State and decisions of one scheduler. Only vLLM's queues hold requests; this holds ids."""
@@ -83,6 +86,9 @@ class Controller:
             self._now = self._scheduler.clock()
             if self.book.candidates:
                 self._admit()
+            elif self._hold_started is not None:
+                # Everybody who was held has left; the next hold is another one.
+                self._end_hold("abandoned")
         except Exception as error:  # noqa: BLE001
             self._fail("admission", error)
         return not self._native_call
@@ -172,7 +178,7 @@ class Controller:
         age = self._now - oldest.added_at
         reason: Release | None
         # An age below zero is a clock that jumped back: the bound can't be measured, so it has passed.
-        if not 0.0 <= age < self.wait_s or self._polls >= _MOST_POLLS:
+        if age < 0.0 or age + _CLOCK_GRAIN_S >= self.wait_s or self._polls >= _MOST_POLLS:
             reason = Release.DEADLINE
         else:
             verdict = self.admission.decide(self._admission_snapshot(age))
@@ -257,7 +263,7 @@ class Controller:
             self.recorder.barrier(kind.value)
             return False
         # A wait below zero is a clock that jumped back.
-        if entry.deferrals >= self.config.max_bypass or not 0.0 <= waited <= self.max_wait_s:
+        if entry.deferrals >= self.config.max_bypass or not 0.0 <= waited <= self.max_wait_s + _CLOCK_GRAIN_S:
             self.recorder.barrier("bound")
             return False
         if since is None:

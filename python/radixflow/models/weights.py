@@ -69,7 +69,7 @@ def _mlp(
 ) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     yield f"{prefix}.gate_proj.weight", _linear(source, inner, hidden)
     yield f"{prefix}.up_proj.weight", _linear(source, inner, hidden)
-    yield f"{prefix}.down_proj.weight", _linear(source, hidden, inner, gain=0.5)
+    yield f"{prefix}.down_proj.weight", _linear(source, hidden, inner, gain=0.3)
 
 
 def _linear_attention(
@@ -83,7 +83,7 @@ def _linear_attention(
     yield f"{prefix}.dt_bias", np.ones(shape.linear_heads, dtype=np.float32)
     yield f"{prefix}.A_log", np.full(shape.linear_heads, a_log, dtype=np.float32)
     yield f"{prefix}.norm.weight", np.ones(shape.linear_head_dim, dtype=np.float32)
-    yield f"{prefix}.out_proj.weight", _linear(source, shape.hidden_size, width, gain=0.7)
+    yield f"{prefix}.out_proj.weight", _linear(source, shape.hidden_size, width, gain=0.4)
 
 
 def _full_attention(
@@ -94,7 +94,7 @@ def _full_attention(
     yield f"{prefix}.q_proj.weight", _linear(source, 2 * query, shape.hidden_size)
     yield f"{prefix}.k_proj.weight", _linear(source, keys, shape.hidden_size)
     yield f"{prefix}.v_proj.weight", _linear(source, keys, shape.hidden_size)
-    yield f"{prefix}.o_proj.weight", _linear(source, shape.hidden_size, query)
+    yield f"{prefix}.o_proj.weight", _linear(source, shape.hidden_size, query, gain=0.6)
     # Norms of this family multiply by one plus the weight.
     yield f"{prefix}.q_norm.weight", np.zeros(shape.head_dim, dtype=np.float32)
     yield f"{prefix}.k_norm.weight", np.zeros(shape.head_dim, dtype=np.float32)

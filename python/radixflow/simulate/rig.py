@@ -99,7 +99,8 @@ def vllm_config(
     """
     config = VllmConfig(
         scheduler_config=SchedulerConfig(
-            max_num_seqs=max_num_seqs,
+            # vLLM wants a token a row.
+            max_num_seqs=min(max_num_seqs, budget),
             max_num_batched_tokens=budget,
             max_model_len=max_model_len,
             enable_chunked_prefill=True,

@@ -1,0 +1,151 @@
+"""The ``radixflow`` command. Errors go to stderr; ``--json`` is one JSON document on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radixflow.errors import RadixFlowError, UnsupportedError
+
+EXIT_BAD_INPUT = 2
+EXIT_UNSUPPORTED = 3
+
+app = typer.Typer(
+    help="Scheduling for hybrid-model and decision serving on vLLM 0.29.0.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@contextlib.contextmanager
+def _quiet_stdout() -> Iterator[None]:
+    """Send what vLLM prints and logs to stderr, so that stdout holds our answer alone."""
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def doctor(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
+) -> None:
+    """Say whether RadixFlow schedules here, or why not (exit 3).
+
+    With a model and flags as for `vllm serve`, checks that engine's configuration too; loads no model.
+    """
+    with _quiet_stdout():
+        from radixflow.engine.doctor import examine
+
+        report = examine(context.args)
+    if json:
+        typer.echo(report.model_dump_json(indent=2))
+    else:
+        typer.echo("supported" if report.supported else "not supported")
+        for name, value in report.model_dump(exclude={"supported", "reasons", "notes"}).items():
+            typer.echo(f"  {name:16} {value}")
+        for note in report.notes:
+            typer.echo(f"  note: {note}")
+    if not report.supported:
+        for reason in report.reasons:
+            typer.echo(f"radixflow: {reason}", err=True)
+        raise typer.Exit(EXIT_UNSUPPORTED)
+
+
+@app.command()
+def explain() -> None:
+    """Show what is changed in vLLM's schedule(), as a unified diff."""
+    with _quiet_stdout():
+        try:
+            from radixflow.engine.scheduler import rewritten
+        except ImportError as error:
+            raise UnsupportedError(f"vLLM can't be imported ({error}); install vllm==0.29.0") from error
+        rewrite = rewritten()
+    diff = difflib.unified_diff(
+        rewrite.original.splitlines(keepends=True),
+        rewrite.edited.splitlines(keepends=True),
+        "vllm/v1/core/sched/scheduler.py Scheduler.schedule",
+        "radixflow",
+    )
+    typer.echo("".join(diff), nl=False)
+
+
+@app.command()
+def bench(
+    arms: Annotated[str | None, typer.Option(help="stock, presets or module:Class, separated by commas")] = None,
+    workloads: Annotated[str | None, typer.Option(help="short, long, burst, separated by commas")] = None,
+    concurrency: Annotated[str | None, typer.Option(help="calls in flight, separated by commas")] = None,
+    decisions: Annotated[int | None, typer.Option(help="decisions per cell, arm and repeat")] = None,
+    burst_decisions: Annotated[int | None, typer.Option(help="decisions in one burst")] = None,
+    branches: Annotated[int | None, typer.Option(help="prompts of one decision")] = None,
+    repeats: Annotated[int | None, typer.Option(help="measured repeats per cell")] = None,
+    name: Annotated[str | None, typer.Option(help="end of the result folder's name")] = None,
+    result_dir: Annotated[Path | None, typer.Option(help="folder of result folders")] = None,
+    model: Annotated[Path | None, typer.Option(help="model folder; none: the embedded model")] = None,
+    wait_ms: Annotated[float | None, typer.Option(help="bound of a hold in the preset arms, ms")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the prompts")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="the short profile of make demo")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
+) -> None:
+    """Compare schedulers on a real engine: a fresh `vllm serve` per arm, closed-loop decisions over HTTP."""
+    from radixflow.bench.command import run_bench
+    from radixflow.bench.settings import checked_settings
+
+    given: dict[str, Any] = {
+        "arms": _names(arms),
+        "workloads": _names(workloads),
+        "concurrency": _numbers("concurrency", concurrency),
+        "decisions": decisions,
+        "burst_decisions": burst_decisions,
+        "branches": branches,
+        "repeats": repeats,
+        "name": name,
+        "result_dir": result_dir,
+        "model": model,
+        "policy": None if wait_ms is None else {"wait_ms": wait_ms},
+        "seed": seed,
+        "quick": quick or None,
+        "json_output": json or None,
+    }
+    settings = checked_settings(**{key: value for key, value in given.items() if value is not None})
+    outcome = run_bench(settings)
+    if not outcome.ok:
+        raise typer.Exit(1)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(field: str, text: str | None) -> list[int] | None:
+    names = _names(text)
+    if names is None:
+        return None
+    try:
+        return [int(part) for part in names]
+    except ValueError:
+        raise RadixFlowError(f"{field}: {text!r} is not a list of whole numbers; give, say, 1,8,32") from None
+
+
+def main() -> None:
+    """Run the command; an error that a person can act on is one line on stderr."""
+    try:
+        app()
+    except UnsupportedError as error:
+        typer.echo(f"radixflow: {error}", err=True)
+        sys.exit(EXIT_UNSUPPORTED)
+    except RadixFlowError as error:
+        typer.echo(f"radixflow: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

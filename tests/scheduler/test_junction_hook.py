@@ -1,0 +1,59 @@
+"""A junction policy of one's own: where it says, the producer stores a state the first time."""
+
+from __future__ import annotations
+
+from radixflow.policies import DeferPending, JunctionPolicy, Policy
+
+
+class Farthest(JunctionPolicy):
+    """Store where the nearest peer parts."""
+
+    def plan(self, snapshot):
+        assert snapshot.cached_tokens == 0 or snapshot.peers
+        return snapshot.peers[-1][0]
+
+
+class Beyond(JunctionPolicy):
+    """Ask for a position outside the prompt."""
+
+    def plan(self, snapshot):
+        return snapshot.prompt_tokens + 1000
+
+
+def farthest(config):
+    return Policy("farthest", None, DeferPending(), Farthest())
+
+
+def beyond(config):
+    return Policy("beyond", None, DeferPending(), Beyond())
+
+
+def test_the_state_is_stored_where_the_siblings_part(make_bench, tokens):
+    shared = tokens("shared", 64)
+    rounds = {}
+    for preset in ("radixflow", f"{__file__}:farthest"):
+        bench = make_bench(preset, block_size=16)
+        for name in "ABCD":
+            bench.add(name, [*shared, *tokens(name, 36)])
+        bench.stepper.run()
+        bench.assert_clean()
+        rounds[preset.rpartition(":")[2]] = sum(sum(got.values()) for got in bench.stepper.rounds)
+    # Reactive: the first two compute the shared part. Planned: the first alone does.
+    assert rounds == {"radixflow": 100 + 100 + 2 * 36, "farthest": 100 + 3 * 36}
+
+
+def test_a_junction_outside_the_prompt_is_ignored(make_bench, tokens):
+    stock = make_bench("stock", block_size=16)
+    bench = make_bench(f"{__file__}:beyond", block_size=16)
+    for each in (stock, bench):
+        each.add("A", tokens("a", 100))
+        each.add("B", [*tokens("a", 64), *tokens("b", 36)])
+        each.step()
+    assert bench.stepper.rounds == stock.stepper.rounds
+
+
+def test_no_peers_no_junction_no_cost(make_bench, tokens):
+    bench = make_bench(f"{__file__}:farthest", block_size=16)
+    bench.add("A", tokens("a", 100))
+    assert bench.step() == {"A": 96}
+    assert bench.step() == {"A": 4}

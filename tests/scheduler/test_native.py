@@ -1,0 +1,150 @@
+"""`native`, and everything that falls back to it, decides exactly as vLLM's own class does."""
+
+from __future__ import annotations
+
+import pytest
+from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+import radixflow
+from radixflow.engine.scheduler import rewritten
+from radixflow.errors import ConfigError, PolicyError, UnsupportedError
+from radixflow.simulate.rig import build_scheduler, vllm_config
+
+
+def test_native_runs_vllms_own_unedited_function(make_bench, tokens, monkeypatch):
+    calls = []
+    original = VllmScheduler.schedule
+    monkeypatch.setattr(VllmScheduler, "schedule", lambda self, *a: calls.append(self) or original(self, *a))
+    bench = make_bench("native")
+    bench.add("A", tokens("a", 48))
+    bench.step()
+    assert bench.scheduler.controller is None
+    assert calls == [bench.scheduler]
+
+
+def test_the_rewritten_function_is_not_vllms(make_bench, tokens, monkeypatch):
+    bench = make_bench("radixflow")
+
+    def refuse(self, throttle_prefills=False):
+        raise AssertionError("vLLM's own schedule() was called")
+
+    monkeypatch.setattr(VllmScheduler, "schedule", refuse)
+    bench.add("A", tokens("a", 48))
+    assert bench.step() == {"A": 48}
+
+
+def test_caching_off_is_one_warning_and_inert_hooks(make_bench, tokens, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
+    with caplog.at_level(logging.WARNING, logger="vllm.radixflow"):
+        bench = make_bench("radixflow", block_size=16, caching=False, settings={"wait_ms": 5})
+        bench.add("A", tokens("a", 64))
+        bench.add("B", tokens("a", 64))
+        assert bench.step() == {"A": 64, "B": 64}
+    ours = [record for record in caplog.records if record.name == "vllm.radixflow"]
+    assert [record.levelname for record in ours] == ["WARNING"]
+    assert "--enable-prefix-caching" in ours[0].getMessage()
+    assert bench.scheduler.controller is None
+
+
+def test_a_model_without_recurrent_state_is_told_so(make_bench, tokens, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
+    with caplog.at_level(logging.INFO, logger="vllm.radixflow"):
+        bench = make_bench("radixflow", family="attention", block_size=16)
+    assert any("no recurrent state" in record.getMessage() for record in caplog.records)
+    shared = tokens("shared", 64)
+    bench.add("A", shared)
+    bench.add("B", [*shared, *tokens("b", 16)])
+    # On full attention a sibling shares its producer's round.
+    assert bench.step() == {"A": 64, "B": 16}
+
+
+def test_the_block_size_below_which_nothing_is_shared_is_said(make_bench, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
+    with caplog.at_level(logging.INFO, logger="vllm.radixflow"):
+        make_bench("radixflow", block_size=528)
+    assert any("one block of 528 tokens" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pipeline_parallel_size": 2}, "pipeline_parallel_size is 2.*--pipeline-parallel-size 1"),
+        ({"kv_connector": "ExampleConnector"}, "kv_connector is 'ExampleConnector'.*--kv-transfer-config"),
+    ],
+)
+def test_an_engine_not_shown_right_is_refused_with_what_to_change(options, message):
+    config = vllm_config(settings={"policy": "radixflow"}, **options)
+    with pytest.raises(UnsupportedError, match=message):
+        build_scheduler(radixflow.Scheduler, config)
+
+
+@pytest.mark.parametrize(("attribute", "message"), [("is_encoder_decoder", "encoder-decoder"), ("is_diffusion", "diff")])
+def test_a_model_family_not_shown_right_is_refused(monkeypatch, attribute, message):
+    from types import SimpleNamespace
+
+    from radixflow.engine.support import check_configuration
+
+    model = SimpleNamespace(is_encoder_decoder=False, is_diffusion=False)
+    setattr(model, attribute, True)
+    config = SimpleNamespace(
+        parallel_config=SimpleNamespace(pipeline_parallel_size=1), kv_transfer_config=None, model_config=model
+    )
+    with pytest.raises(UnsupportedError, match=message):
+        check_configuration(config)
+
+
+def test_bad_settings_are_refused_at_start_up():
+    with pytest.raises(ConfigError, match=r"'wait_ms' is 500.*0\.0\.\.100\.0"):
+        build_scheduler(radixflow.Scheduler, vllm_config(settings={"wait_ms": 500}))
+    with pytest.raises(PolicyError, match="'planed' is unknown; presets"):
+        build_scheduler(radixflow.Scheduler, vllm_config(settings={"policy": "planed"}))
+
+
+def test_settings_come_from_the_environment_where_the_flag_is_absent(monkeypatch):
+    monkeypatch.setenv("RADIXFLOW_CONFIG", '{"policy": "flex"}')
+    assert build_scheduler(radixflow.Scheduler, vllm_config()).recorder.preset == "flex"
+    chosen = build_scheduler(radixflow.Scheduler, vllm_config(settings={"policy": "rows"}))
+    assert chosen.recorder.preset == "rows"
+
+
+def test_a_traceback_from_the_edited_function_shows_vllms_file_and_line(make_bench, tokens, monkeypatch):
+    """The edit inserts statements, yet every line below it keeps its number."""
+    import inspect
+    import traceback
+
+    bench = make_bench("radixflow")
+    bench.add("A", tokens("a", 48))
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("no slots today")
+
+    monkeypatch.setattr(bench.scheduler.kv_cache_manager, "allocate_slots", fail)
+    with pytest.raises(RuntimeError, match="no slots today") as caught:
+        bench.scheduler.schedule()
+    frame = next(f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "schedule" and "vllm" in f.filename)
+    assert frame.filename == inspect.getsourcefile(VllmScheduler)
+    assert frame.line == "new_blocks = self.kv_cache_manager.allocate_slots("
+
+
+def test_every_line_of_the_edited_function_is_one_of_vllms():
+    original = {line for _, _, line in VllmScheduler.schedule.__code__.co_lines() if line}
+    edited = {line for _, _, line in rewritten().function.__code__.co_lines() if line}
+    assert edited == original
+    assert rewritten().function.__qualname__ == "Scheduler.schedule"
+    assert rewritten().function.__globals__ is VllmScheduler.schedule.__globals__
+
+
+def test_the_text_of_explain_is_what_runs():
+    import ast
+
+    from radixflow.engine.compat import RELEASES
+    from radixflow.engine.rewrite import rewrite_source
+
+    tree, text, _ = rewrite_source(rewritten().original, RELEASES["0.29.0"])
+    assert ast.dump(ast.parse("class Scheduler:\n" + text)) == ast.dump(tree)
