@@ -146,7 +146,12 @@ class Installer:
         """Prepare ``uv`` in its own small environment under ``tools``."""
         self.python = python
         self.uv = tools / f"uv-{UV_VERSION}" / "bin" / "uv"
-        self.env = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1", "UV_LINK_MODE": "copy", "UV_HTTP_TIMEOUT": "300"}
+        self.env = {
+            "UV_SYSTEM_CERTS": "1",
+            "UV_NATIVE_TLS": "1",
+            "UV_LINK_MODE": "copy",
+            "UV_HTTP_TIMEOUT": "300",
+        }
         if (index := pip_setting(python, "global.index-url")) is not None:
             self.env["UV_DEFAULT_INDEX"] = index
         if not self.uv.exists():
@@ -160,7 +165,11 @@ class Installer:
         """Install; a failure of uv falls back to pip, whose settings may know the registry better."""
         if self.uv.exists():
             try:
-                run([str(self.uv), "pip", "install", "--python", str(self.python), *arguments], what, **self.env)
+                run(
+                    [str(self.uv), "pip", "install", "--python", str(self.python), *arguments],
+                    what,
+                    **self.env,
+                )
                 return
             except SetupError:
                 say("uv did not manage it; trying pip")

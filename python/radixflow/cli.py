@@ -117,7 +117,7 @@ def bench(
     }
     settings = checked_settings(**{key: value for key, value in given.items() if value is not None})
     outcome = run_bench(settings)
-    if not outcome.ok:
+    if outcome.status != "ok":
         raise typer.Exit(1)
 
 

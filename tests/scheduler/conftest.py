@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,3 +103,23 @@ def tokens() -> Callable[..., list[int]]:
         return [source.randrange(3, 500) for _ in range(length)]
 
     return make
+
+
+class _Collector(logging.Handler):
+    """Keeps what RadixFlow logs; vLLM's logger doesn't hand records on to the root, where pytest listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def logged() -> Iterator[Callable[[str], list[str]]]:
+    """Return the messages of a level that RadixFlow logged so far."""
+    logger, collector = logging.getLogger("vllm.radixflow"), _Collector()
+    logger.addHandler(collector)
+    yield lambda level: [record.getMessage() for record in collector.records if record.levelname == level]
+    logger.removeHandler(collector)

@@ -108,8 +108,6 @@ def test_a_deferral_records_no_prefix_statistics(make_bench, tokens, monkeypatch
     assert [(request.request_id, hits) for request, hits in records] == [("A", 0), ("B", 64)]
 
 
-
-
 def test_nothing_scheduled_and_nothing_running_lets_vllm_decide(make_bench, tokens):
     bench = make_bench(f"{__file__}:always", block_size=16, num_blocks=12)
     bench.add("X", tokens("x", 400))

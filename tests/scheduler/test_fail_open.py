@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from radixflow.policies import AdmissionPolicy, JunctionPolicy, Policy, TraversalPolicy
@@ -63,13 +61,6 @@ def rubbish_junctions(config):
     return Policy("rubbish", None, None, RubbishJunctions())
 
 
-@pytest.fixture
-def errors(caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
-    caplog.set_level(logging.ERROR, logger="vllm.radixflow")
-    return lambda: [record for record in caplog.records if record.name == "vllm.radixflow"]
-
-
 def decisions(bench, tokens, count=6):
     for number in range(count):
         shared = tokens(f"state {number}", 64)
@@ -88,7 +79,7 @@ def decisions(bench, tokens, count=6):
         ("rubbish_junctions", "junctions"),
     ],
 )
-def test_a_broken_policy_is_logged_once_counted_and_vllm_decides(make_bench, tokens, errors, policy, where):
+def test_a_broken_policy_is_logged_once_counted_and_vllm_decides(make_bench, tokens, logged, policy, where):
     stock = make_bench("stock", block_size=16)
     ours = make_bench(f"{__file__}:{policy}", block_size=16, settings={"wait_ms": 5})
     for bench in (stock, ours):
@@ -96,11 +87,11 @@ def test_a_broken_policy_is_logged_once_counted_and_vllm_decides(make_bench, tok
         bench.stepper.run()
     assert ours.stepper.rounds == stock.stepper.rounds
     assert ours.totals[f"failures.{where}"] >= 1
-    assert len(errors()) == 1
+    assert len(logged("ERROR")) == 1
     ours.assert_clean()
 
 
-def test_an_index_that_panics_is_replaced_and_nobody_is_lost(make_bench, tokens, errors):
+def test_an_index_that_panics_is_replaced_and_nobody_is_lost(make_bench, tokens, logged):
     bench = make_bench("radixflow", block_size=16, settings={"wait_ms": 5})
     decisions(bench, tokens, 2)
     poisoned = bench.scheduler.controller.book.index
@@ -110,14 +101,14 @@ def test_an_index_that_panics_is_replaced_and_nobody_is_lost(make_bench, tokens,
     bench.add("late", tokens("late", 40))
     assert bench.scheduler.controller.book.index is not poisoned
     assert bench.totals["failures.index"] == 1
-    assert len(errors()) == 1
+    assert len(logged("ERROR")) == 1
     bench.clock.now += 0.005
     bench.stepper.run()
     assert len(bench.stepper.finished) == decisions_before + 1
     bench.assert_clean()
 
 
-def test_a_sink_that_fails_is_dropped_and_serving_goes_on(make_bench, tokens, errors):
+def test_a_sink_that_fails_is_dropped_and_serving_goes_on(make_bench, tokens, logged):
     bench = make_bench("radixflow", settings={"ring_size": 4})
 
     class Broken:
@@ -134,10 +125,10 @@ def test_a_sink_that_fails_is_dropped_and_serving_goes_on(make_bench, tokens, er
     assert recorder.totals["failures.telemetry"] == 1
     assert len(recorder.sinks) == 1
     assert len(recorder.ring.records) > 0
-    assert len(errors()) == 1
+    assert len(logged("ERROR")) == 1
 
 
-def test_a_clock_that_raises_does_not_stop_serving(make_bench, tokens, errors):
+def test_a_clock_that_raises_does_not_stop_serving(make_bench, tokens, logged):
     bench = make_bench("radixflow", block_size=16, settings={"wait_ms": 5})
     decisions(bench, tokens, 1)
 

@@ -33,28 +33,19 @@ def test_the_rewritten_function_is_not_vllms(make_bench, tokens, monkeypatch):
     assert bench.step() == {"A": 48}
 
 
-def test_caching_off_is_one_warning_and_inert_hooks(make_bench, tokens, caplog, monkeypatch):
-    import logging
-
-    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
-    with caplog.at_level(logging.WARNING, logger="vllm.radixflow"):
-        bench = make_bench("radixflow", block_size=16, caching=False, settings={"wait_ms": 5})
-        bench.add("A", tokens("a", 64))
-        bench.add("B", tokens("a", 64))
-        assert bench.step() == {"A": 64, "B": 64}
-    ours = [record for record in caplog.records if record.name == "vllm.radixflow"]
-    assert [record.levelname for record in ours] == ["WARNING"]
-    assert "--enable-prefix-caching" in ours[0].getMessage()
+def test_caching_off_is_one_warning_and_inert_hooks(make_bench, tokens, logged):
+    bench = make_bench("radixflow", block_size=16, caching=False, settings={"wait_ms": 5})
+    bench.add("A", tokens("a", 64))
+    bench.add("B", tokens("a", 64))
+    assert bench.step() == {"A": 64, "B": 64}
+    (warning,) = logged("WARNING")
+    assert "--enable-prefix-caching" in warning
     assert bench.scheduler.controller is None
 
 
-def test_a_model_without_recurrent_state_is_told_so(make_bench, tokens, caplog, monkeypatch):
-    import logging
-
-    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
-    with caplog.at_level(logging.INFO, logger="vllm.radixflow"):
-        bench = make_bench("radixflow", family="attention", block_size=16)
-    assert any("no recurrent state" in record.getMessage() for record in caplog.records)
+def test_a_model_without_recurrent_state_is_told_so(make_bench, tokens, logged):
+    bench = make_bench("radixflow", family="attention", block_size=16)
+    assert any("no recurrent state" in message for message in logged("INFO"))
     shared = tokens("shared", 64)
     bench.add("A", shared)
     bench.add("B", [*shared, *tokens("b", 16)])
@@ -62,13 +53,9 @@ def test_a_model_without_recurrent_state_is_told_so(make_bench, tokens, caplog, 
     assert bench.step() == {"A": 64, "B": 16}
 
 
-def test_the_block_size_below_which_nothing_is_shared_is_said(make_bench, caplog, monkeypatch):
-    import logging
-
-    monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
-    with caplog.at_level(logging.INFO, logger="vllm.radixflow"):
-        make_bench("radixflow", block_size=528)
-    assert any("one block of 528 tokens" in record.getMessage() for record in caplog.records)
+def test_the_block_size_below_which_nothing_is_shared_is_said(make_bench, logged):
+    make_bench("radixflow", block_size=528)
+    assert any("one block of 528 tokens" in message for message in logged("INFO"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +71,9 @@ def test_an_engine_not_shown_right_is_refused_with_what_to_change(options, messa
         build_scheduler(radixflow.Scheduler, config)
 
 
-@pytest.mark.parametrize(("attribute", "message"), [("is_encoder_decoder", "encoder-decoder"), ("is_diffusion", "diff")])
+@pytest.mark.parametrize(
+    ("attribute", "message"), [("is_encoder_decoder", "encoder-decoder"), ("is_diffusion", "diff")]
+)
 def test_a_model_family_not_shown_right_is_refused(monkeypatch, attribute, message):
     from types import SimpleNamespace
 
@@ -127,7 +116,9 @@ def test_a_traceback_from_the_edited_function_shows_vllms_file_and_line(make_ben
     monkeypatch.setattr(bench.scheduler.kv_cache_manager, "allocate_slots", fail)
     with pytest.raises(RuntimeError, match="no slots today") as caught:
         bench.scheduler.schedule()
-    frame = next(f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "schedule" and "vllm" in f.filename)
+    frame = next(
+        f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "schedule" and "vllm" in f.filename
+    )
     assert frame.filename == inspect.getsourcefile(VllmScheduler)
     assert frame.line == "new_blocks = self.kv_cache_manager.allocate_slots("
 

@@ -14,8 +14,8 @@ DEFERRING = ["radixflow", "radixflow_frag"]
 
 # Case 1, vLLM #29387: a consumer stops the scan, so an unrelated request behind it waits too.
 CASE_1 = {
-    **dict.fromkeys(BARRIERS, [{"A": 64}, {"B": 16, "C": 64}]),
-    **dict.fromkeys(DEFERRING, [{"A": 64, "C": 64}, {"B": 16}]),
+    **{preset: [{"A": 64}, {"B": 16, "C": 64}] for preset in BARRIERS},
+    **{preset: [{"A": 64, "C": 64}, {"B": 16}] for preset in DEFERRING},
 }
 
 
@@ -262,7 +262,7 @@ def test_case_26_another_version_is_refused_before_the_first_request(make_bench,
     rewritten.cache_clear()
 
 
-def test_case_26_or_runs_as_vllm_does_when_told_to(make_bench, tokens, monkeypatch, caplog):
+def test_case_26_or_runs_as_vllm_does_when_told_to(make_bench, tokens, monkeypatch, logged):
     import vllm
 
     from radixflow.engine.scheduler import rewritten
@@ -276,3 +276,6 @@ def test_case_26_or_runs_as_vllm_does_when_told_to(make_bench, tokens, monkeypat
     bench.add("B", [*shared, *tokens("b", 16)])
     bench.add("C", tokens("c", 64))
     assert [bench.step() for _ in range(2)] == CASE_1["stock"]
+    (warning,) = logged("WARNING")
+    assert "running as vLLM does" in warning
+    assert "0.30.0" in warning

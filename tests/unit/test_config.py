@@ -14,7 +14,12 @@ from radixflow.errors import ConfigError
 
 def test_defaults_are_the_documented_ones():
     config = RadixFlowConfig()
-    assert (config.policy, config.wait_ms, config.max_bypass, config.max_wait_ms) == ("radixflow", 5.0, 16, 1000.0)
+    assert (config.policy, config.wait_ms, config.max_bypass, config.max_wait_ms) == (
+        "radixflow",
+        5.0,
+        16,
+        1000.0,
+    )
     assert (config.on_unsupported, config.trace_path, config.ring_size) == ("refuse", None, 0)
 
 

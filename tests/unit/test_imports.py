@@ -19,7 +19,14 @@ assert not any(name.split(".")[0] in ("vllm", "torch") for name in sys.modules i
 
 @pytest.mark.parametrize(
     "module",
-    ["radixflow", "radixflow.policies", "radixflow.index", "radixflow.config", "radixflow.telemetry", "radixflow.cli"],
+    [
+        "radixflow",
+        "radixflow.policies",
+        "radixflow.index",
+        "radixflow.config",
+        "radixflow.telemetry",
+        "radixflow.cli",
+    ],
 )
 def test_it_imports_where_vllm_is_not_installed(module):
     subprocess.run([sys.executable, "-c", WITHOUT_VLLM.format(module=module)], check=True)

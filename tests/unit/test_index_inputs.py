@@ -159,9 +159,7 @@ def test_handles_that_are_not_live_are_key_errors_that_say_why(query):
     with pytest.raises(KeyError, match=f"handle {gone} is not in the index: it was removed"):
         query(index, gone)
     for never in (0, 99, -1, 2**64, 10**30):
-        with pytest.raises(
-            KeyError, match=rf"handle {never} is not in the index: insert\(\) never returned it"
-        ):
+        with pytest.raises(KeyError, match=rf"handle {never} is not in the index: insert\(\) never returned it"):
             query(index, never)
     for other in ("1", None, 1.0):
         with pytest.raises(TypeError, match=f"handle is {other!r} .*pass the int"):

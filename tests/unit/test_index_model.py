@@ -94,9 +94,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.check_integrity()
         assert len(self.index) == len(self.model)
         prefixes = {
-            (space, tuple(key[:length]))
-            for space, key in self.model.values()
-            for length in range(1, len(key) + 1)
+            (space, tuple(key[:length])) for space, key in self.model.values() for length in range(1, len(key) + 1)
         }
         stats = self.index.stats()
         assert stats["handles"] == len(self.model)

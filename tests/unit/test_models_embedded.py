@@ -144,14 +144,10 @@ def test_serve_settings_by_device():
     assert not any(name.startswith("VLLM_CPU") for name in cuda.env)
     for settings in (cpu, cuda):
         assert settings.block_size == 32
-        assert {"--enable-prefix-caching", "--mamba-cache-mode=align", "--block-size=32"} <= set(
-            settings.flags
-        )
+        assert {"--enable-prefix-caching", "--mamba-cache-mode=align", "--block-size=32"} <= set(settings.flags)
         assert settings.env["HF_HUB_OFFLINE"] == "1"
 
 
 def test_models_import_neither_vllm_nor_torch():
-    code = (
-        "import sys, radixflow.models; sys.exit(bool({'vllm', 'torch', 'transformers'} & set(sys.modules)))"
-    )
+    code = "import sys, radixflow.models; sys.exit(bool({'vllm', 'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -42,7 +42,13 @@ def admission(**changes):
 
 def barrier(kind, pending=False):
     return BarrierSnapshot(
-        now=1.0, kind=kind, pending=pending, request_id="a", deferrals=0, deferred_for_s=0.0, deferred_in_round=0
+        now=1.0,
+        kind=kind,
+        pending=pending,
+        request_id="a",
+        deferrals=0,
+        deferred_for_s=0.0,
+        deferred_in_round=0,
     )
 
 

@@ -12,7 +12,7 @@ from radixflow.errors import UnsupportedError
 
 RELEASE = RELEASES["0.29.0"]
 
-SOURCE = '''\
+SOURCE = """\
     def schedule(self, throttle_prefills=False):
         while self.running:
             if num_new_tokens == 0:
@@ -39,9 +39,9 @@ SOURCE = '''\
                 break
             self.admit(request)
         return None
-'''
+"""
 
-EDITED = '''\
+EDITED = """\
     def schedule(self, throttle_prefills=False):
         while self.running:
             if num_new_tokens == 0:
@@ -84,7 +84,7 @@ EDITED = '''\
                 break
             self.admit(request)
         return None
-'''
+"""
 
 
 def test_the_four_places_are_edited_and_the_running_loop_is_not():
@@ -104,8 +104,14 @@ def test_inserted_statements_stand_on_the_lines_of_the_originals():
     ("change", "message"),
     [
         (("request = request_queue.peek_request()", "request = request_queue[0]"), "0 loops contain"),
-        (("if new_blocks is None:\n                if", "if not new_blocks:\n                if"), "'allocation': 0"),
-        (("if num_new_tokens == 0:\n                # N", "if num_new_tokens < 1:\n                # N"), "'zero': 1"),
+        (
+            ("if new_blocks is None:\n                if", "if not new_blocks:\n                if"),
+            "'allocation': 0",
+        ),
+        (
+            ("if num_new_tokens == 0:\n                # N", "if num_new_tokens < 1:\n                # N"),
+            "'zero': 1",
+        ),
         (("step_skipped_waiting.prepend_request", "skipped.append"), "does not skip a request by"),
         (("                request_queue.pop_request()\n", ""), "does not skip a request by"),
     ],

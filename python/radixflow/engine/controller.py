@@ -112,11 +112,11 @@ class Controller:
     # Questions of the edited function
 
     def is_held(self, request: Any) -> bool:  # noqa: ANN401
-        """Site ``gate``: is this request kept waiting on purpose in this round?"""
+        """Site ``gate``: say whether this request is kept waiting on purpose in this round."""
         return self.holding and request.request_id in self.book.candidates
 
     def passes_allocation(self, request: Any, new_computed_blocks: Any) -> bool:  # noqa: ANN401
-        """Site ``allocation``: may the scan pass a request that got no blocks?"""
+        """Site ``allocation``: say whether the scan may pass a request that got no blocks."""
         if self.policy.traversal is None or self._native_call:
             self.recorder.barrier("allocation")
             return False
@@ -127,7 +127,7 @@ class Controller:
             return False
 
     def passes_zero(self, request: Any) -> bool:  # noqa: ANN401
-        """Site ``zero``: may the scan pass a request of which no token fits?"""
+        """Site ``zero``: say whether the scan may pass a request of which no token fits."""
         if self.policy.traversal is None or self._native_call:
             self.recorder.barrier("zero")
             return False
@@ -156,7 +156,12 @@ class Controller:
                 return native_junction
             planned = policy.plan(
                 JunctionSnapshot(
-                    request.request_id, request.num_prompt_tokens, cached_tokens, native_junction, block, peers
+                    request.request_id,
+                    request.num_prompt_tokens,
+                    cached_tokens,
+                    native_junction,
+                    block,
+                    peers,
                 )
             )
             planned = int(planned) // block * block

@@ -1,4 +1,4 @@
-"""Would RadixFlow schedule here? Every check that can be made before a model is loaded."""
+"""Says whether RadixFlow would schedule here: every check that can be made before a model is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the state a request wants to start from being written in this very round?
+"""Tells a state that is being written in this very round from a pool that ran out.
 
 ``allocate_slots`` answers None for a pending state and for an exhausted pool alike. Only the first may be
 deferred: passing an exhausted request would let small ones take the blocks it waits for.

@@ -29,7 +29,7 @@ class Recorder:
         if config.trace_path is not None:
             self.sinks.append(JsonLinesSink(config.trace_path))
         self.totals: Counter[str] = Counter()
-        """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*``, ``failures.*``."""
+        """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*`` and more."""
         self._telemetry_us = 0.0
         self._reset()
 
@@ -111,7 +111,7 @@ class Recorder:
         for sink in list(self.sinks):
             try:
                 sink.write(record)
-            except Exception:  # noqa: BLE001 - whatever a sink does, serving goes on without it
+            except Exception:
                 self.sinks.remove(sink)
                 self.totals["failures.telemetry"] += 1
                 logger.exception("radixflow: a telemetry sink failed and is dropped; serving goes on")

@@ -107,7 +107,10 @@ def _find_sites(loop: ast.While) -> list[_Site]:
             if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], ast.Break):
                 continue
             stop = statement.body[-1]
-            for name, test, hook in (("allocation", _NO_BLOCKS, ALLOCATION_HOOK), ("zero", _NO_TOKENS, ZERO_HOOK)):
+            for name, test, hook in (
+                ("allocation", _NO_BLOCKS, ALLOCATION_HOOK),
+                ("zero", _NO_TOKENS, ZERO_HOOK),
+            ):
                 if ast.unparse(statement.test) == test:
                     inner = statement.body
                     sites.append(_Site(name, inner, len(inner) - 1, stop.lineno, stop.col_offset, hook, stop))

@@ -118,7 +118,7 @@ class Scheduler(VllmScheduler):
     def _announce(self, settings: RadixFlowConfig, policy: Policy) -> None:
         """Say once what will happen, and what can't."""
         logger.info(
-            "radixflow: policy %s, hold at most %g ms, %s engine; a prefix below one block of %d tokens is never shared",
+            "radixflow: policy %s, hold at most %g ms, %s engine; a prefix below one block of %d tokens isn't shared",
             policy.name,
             settings.wait_ms if policy.admission is not None else 0.0,
             "async" if isinstance(self, VllmAsyncScheduler) else "sync",

@@ -1,4 +1,4 @@
-"""Is this engine's configuration one that RadixFlow may schedule?"""
+"""Says whether an engine's configuration is one that RadixFlow may schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def prepare_rewrite(schedule: Callable[..., Any], version: str) -> Rewrite:
     try:
         digest = source_sha256(schedule)
     except (OSError, TypeError) as error:
-        raise UnsupportedError(f"the source of vLLM {version}'s Scheduler.schedule() can't be read ({error})") from error
+        raise UnsupportedError(
+            f"the source of vLLM {version}'s Scheduler.schedule() can't be read ({error})"
+        ) from error
     return rewrite_function(schedule, check_release(version, digest))
 
 

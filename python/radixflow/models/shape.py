@@ -52,9 +52,7 @@ class ModelShape(BaseModel):
                 f"{self.full_attention_interval}, so that the last layer is a full one (it holds the experts)"
             )
         if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"num_heads={self.num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
-            )
+            raise ValueError(f"num_heads={self.num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}")
         # vLLM keeps a recurrent state and a block of keys and values in pages of one size; where the state is
         # larger it raises the block size on its own, and the prefixes we mean to share fall below one block.
         if self.attention_page_bytes < self.state_page_bytes:
@@ -86,8 +84,7 @@ class ModelShape(BaseModel):
         """`linear_attention` or `full_attention`, layer by layer."""
         interval = self.full_attention_interval
         return tuple(
-            "linear_attention" if (index + 1) % interval else "full_attention"
-            for index in range(self.num_layers)
+            "linear_attention" if (index + 1) % interval else "full_attention" for index in range(self.num_layers)
         )
 
     def hf_config(self, *, eos_token_id: int, pad_token_id: int) -> dict[str, object]:
@@ -103,9 +100,7 @@ class ModelShape(BaseModel):
             "num_hidden_layers": self.num_layers,
             "layer_types": list(layer_types),
             # vLLM's Qwen3-Next class insists on at least one mixture-of-experts layer: the full ones are it.
-            "mlp_only_layers": [
-                index for index, kind in enumerate(layer_types) if kind == "linear_attention"
-            ],
+            "mlp_only_layers": [index for index, kind in enumerate(layer_types) if kind == "linear_attention"],
             "full_attention_interval": self.full_attention_interval,
             "num_attention_heads": self.num_heads,
             "num_key_value_heads": self.num_kv_heads,

@@ -64,9 +64,7 @@ def _linear(source: _Source, rows: int, columns: int, gain: float = 1.0) -> npt.
     return source.normal((rows, columns), gain / math.sqrt(columns))
 
 
-def _mlp(
-    source: _Source, prefix: str, hidden: int, inner: int
-) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _mlp(source: _Source, prefix: str, hidden: int, inner: int) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     yield f"{prefix}.gate_proj.weight", _linear(source, inner, hidden)
     yield f"{prefix}.up_proj.weight", _linear(source, inner, hidden)
     yield f"{prefix}.down_proj.weight", _linear(source, hidden, inner, gain=0.3)
@@ -86,9 +84,7 @@ def _linear_attention(
     yield f"{prefix}.out_proj.weight", _linear(source, shape.hidden_size, width, gain=0.4)
 
 
-def _full_attention(
-    source: _Source, prefix: str, shape: ModelShape
-) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _full_attention(source: _Source, prefix: str, shape: ModelShape) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     query, keys = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
     # Queries carry their output gate beside them, head by head.
     yield f"{prefix}.q_proj.weight", _linear(source, 2 * query, shape.hidden_size)
@@ -100,9 +96,7 @@ def _full_attention(
     yield f"{prefix}.k_norm.weight", np.zeros(shape.head_dim, dtype=np.float32)
 
 
-def _experts(
-    source: _Source, prefix: str, shape: ModelShape
-) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _experts(source: _Source, prefix: str, shape: ModelShape) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     yield f"{prefix}.gate.weight", _linear(source, shape.num_experts, shape.hidden_size)
     for expert in range(shape.num_experts):
         yield from _mlp(source, f"{prefix}.experts.{expert}", shape.hidden_size, shape.expert_size)

@@ -16,10 +16,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 
-class Release(str, Enum):
+class Release(StrEnum):
     """Why a hold ended."""
 
     COMPLETE = "complete"
@@ -30,7 +30,7 @@ class Release(str, Enum):
     DEADLINE = "deadline"
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What to do with a request that can't be scheduled in this round."""
 
     BARRIER = "barrier"
@@ -39,7 +39,7 @@ class Action(str, Enum):
     """Skip the request for this round and go on with the next one; its place in the queue is kept."""
 
 
-class BarrierKind(str, Enum):
+class BarrierKind(StrEnum):
     """Which of vLLM's barriers was met."""
 
     ALLOCATION = "allocation"

@@ -16,7 +16,7 @@ class FlexAdmission(AdmissionPolicy):
     uses_residuals = True
 
     def decide(self, snapshot: AdmissionSnapshot) -> Release | None:
-        """Release on ``running``, ``rows`` or ``tokens``, whichever is cheapest to find; the engine adds ``deadline``."""
+        """Release on ``running``, ``rows`` or ``tokens``, cheapest first; the engine adds ``deadline``."""
         if snapshot.running > 0 or snapshot.ready > 0:
             return Release.RUNNING
         if snapshot.candidates >= snapshot.free_rows:

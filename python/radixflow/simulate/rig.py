@@ -69,9 +69,7 @@ def kv_cache_config(
         attention = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32)
         groups.append(KVCacheGroupSpec(["attention"], attention))
     if family != "attention":
-        state = MambaSpec(
-            block_size=block_size, shapes=((1, 1),), dtypes=(torch.float32,), mamba_cache_mode="align"
-        )
+        state = MambaSpec(block_size=block_size, shapes=((1, 1),), dtypes=(torch.float32,), mamba_cache_mode="align")
         groups.append(KVCacheGroupSpec(["state"], state))
     return KVCacheConfig(num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=groups)
 

@@ -1,0 +1,136 @@
+"""What to measure: the settings of one benchmark run, checked before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from radixflow.bench.workloads import WORKLOADS, Workload
+from radixflow.config import parse_config
+from radixflow.errors import ConfigError, PolicyError
+from radixflow.policies import PRESETS, resolve_policy
+
+STOCK = "stock"
+
+# What `make demo` runs: enough repeats for a median on noisy cores, little enough to end within minutes.
+_QUICK = {"concurrency": [1], "decisions": 16, "repeats": 4}
+
+
+class Cell(BaseModel):
+    """One row of the comparison: a workload at a concurrency (calls in flight)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    workload: str
+    concurrency: int
+
+    @property
+    def label(self) -> str:
+        """The cell's name in tables, for example `long C8`."""
+        return f"{self.workload} C{self.concurrency}"
+
+
+class BenchSettings(BaseModel):
+    """Settings of `radixflow bench`.
+
+    Raises:
+        pydantic.ValidationError: naming the field, the value and what would be allowed; `checked_settings`
+        turns
+            it into a `ConfigError` whose message a person can read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    arms: list[str] = Field(
+        default=[STOCK, "radixflow"],
+        min_length=1,
+        description="what to compare: `stock` (vLLM's own class), presets, or module:Class of your own",
+    )
+    workloads: list[str] = Field(default=["short", "long", "burst"], min_length=1)
+    concurrency: list[Annotated[int, Ge(1), Le(256)]] = Field(
+        default=[1, 8],
+        min_length=1,
+        description="calls in flight; a workload that fixes its own ignores this",
+    )
+    decisions: int = Field(default=32, ge=1, le=100_000, description="decisions per cell, arm and repeat")
+    burst_decisions: int = Field(default=16, ge=1, le=64, description="decisions in one call of `burst`")
+    branches: int = Field(default=4, ge=1, le=64, description="prompts of one decision")
+    repeats: int = Field(default=4, ge=1, le=1000, description="measured repeats per cell; even ones pair best")
+    warmup_decisions: int = Field(default=8, ge=1, le=10_000, description="unmeasured decisions per cell and arm")
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = Field(
+        default="bench", description="end of the result folder's name"
+    )
+    result_dir: Path = Field(default=Path("bench/results"), description="folder of result folders")
+    model: Path | None = Field(default=None, description="model folder; none: the embedded model")
+    policy: dict[str, Any] = Field(
+        default_factory=dict, description="further RadixFlow settings for every preset arm, such as wait_ms"
+    )
+    quick: bool = Field(default=False, description="the short profile of `make demo`; sets what was not given")
+    seed: int = Field(default=0, ge=0, description="seed of the prompts; the same prompts for every arm")
+    startup_timeout_s: float = Field(default=600.0, gt=0.0, le=3600.0, description="seconds until healthy")
+    request_timeout_s: float = Field(default=120.0, gt=0.0, le=3600.0, description="seconds for one call")
+    json_output: bool = Field(default=False, description="one JSON document on stdout, the rest on stderr")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_quick(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("quick"):
+            return {**_QUICK, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for field, values in (("arms", self.arms), ("workloads", self.workloads)):
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"{field}: {twice} is given more than once; name each one once")
+        for name in self.workloads:
+            if name not in WORKLOADS:
+                raise ValueError(f"workloads: {name!r} is unknown; known: {', '.join(WORKLOADS)}")
+        for arm in self.arms:
+            if arm == STOCK:
+                continue
+            try:
+                resolve_policy(parse_config({**self.policy, "policy": arm}, f"arm {arm!r}"))
+            except (PolicyError, ConfigError) as error:
+                raise ValueError(f"arms: {arm!r}: {error}; also: {STOCK!r}, {', '.join(PRESETS)}") from error
+        if self.model is not None and not (self.model / "config.json").is_file():
+            raise ValueError(f"model: {str(self.model)!r} holds no config.json; give a model folder, or leave it out")
+        return self
+
+    @property
+    def baseline(self) -> str:
+        """The arm that the others are compared with: `stock` if it runs, else the first."""
+        return STOCK if STOCK in self.arms else self.arms[0]
+
+    def workload(self, name: str) -> Workload:
+        """Return a workload of the registry, sized by these settings."""
+        return WORKLOADS[name](self)
+
+    def cells(self) -> list[Cell]:
+        """Return the cells in the order they are run and printed."""
+        cells: list[Cell] = []
+        for name in self.workloads:
+            fixed = self.workload(name).fixed_concurrency
+            levels = [fixed] if fixed is not None else sorted(set(self.concurrency))
+            cells += [Cell(workload=name, concurrency=level) for level in levels]
+        return cells
+
+
+def checked_settings(**values: object) -> BenchSettings:
+    """Build settings from a command line.
+
+    Raises:
+        ConfigError: one line per bad field, with the field, the value and the reason.
+    """
+    try:
+        return BenchSettings.model_validate(values)
+    except ValidationError as error:
+        lines = []
+        for item in error.errors():
+            field = ".".join(str(part) for part in item["loc"])
+            message = item["msg"].removeprefix("Value error, ")
+            lines.append(f"{field} is {item['input']!r}: {message}" if field else message)
+        raise ConfigError("radixflow bench: " + "\nradixflow bench: ".join(lines)) from None

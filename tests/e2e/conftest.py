@@ -1,0 +1,91 @@
+"""Real `vllm serve` processes with the embedded model, one per arm, started once for all end-to-end tests."""
+
+import asyncio
+import importlib.util
+import secrets
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from radixflow.bench.cell import CellRun
+from radixflow.bench.client import drive
+from radixflow.bench.rounds import TraceReader, total_rounds
+from radixflow.bench.server import HOST, MODEL_NAME, Server, server_spec, stop_all, wait_healthy
+from radixflow.bench.settings import Cell, checked_settings
+from radixflow.models import embedded_model, serve_settings
+
+ARMS = ("stock", "radixflow")
+BLOCK_SIZE = serve_settings(device="cpu").block_size
+
+
+@dataclass
+class Arms:
+    """The servers, and how to send a workload to one of them."""
+
+    servers: dict[str, Server]
+    readers: dict[str, TraceReader] = field(init=False)
+
+    def __post_init__(self):
+        self.readers = {arm: TraceReader(server.spec.trace_path) for arm, server in self.servers.items()}
+
+    def url(self, arm):
+        return self.servers[arm].spec.url
+
+    def send(self, arm, calls, *, concurrency=1, salt=None):
+        """Send calls, one salt for all of them, and return the results."""
+        salt = salt or secrets.token_hex(12)
+        url = self.url(arm)
+        return asyncio.run(
+            drive(url, calls, concurrency, model=MODEL_NAME, salt=salt, timeout_s=120, advance=lambda _: None)
+        )
+
+    def run(self, arm, workload, decisions, *, concurrency=1, salt=None):
+        """Warm up, send `decisions` decisions, and return them with the rounds they took."""
+        chosen = checked_settings().workload(workload)
+        self.send(arm, chosen.calls(chosen.decisions_per_call, BLOCK_SIZE, stream="warm-up"))
+        calls = chosen.calls(decisions, BLOCK_SIZE)
+        results = self.send(arm, calls, concurrency=concurrency, salt=salt)
+        assert [result.error for result in results if result.error] == []
+        start = min(result.started for result in results)
+        end = max(result.ended for result in results)
+        records = self.readers[arm].window(start, end, sum(len(call.prompts) for call in calls))
+        cell = Cell(workload=workload, concurrency=concurrency)
+        return CellRun(cell, arm, 0, tuple(calls), tuple(results), total_rounds(records))
+
+
+def _family(servers):
+    """Every process below the servers' leashes, as psutil sees them now."""
+    found = []
+    for server in servers:
+        for child in psutil.Process().children(recursive=True):
+            if str(server.spec.port) in " ".join(child.cmdline()):
+                found += [child, *child.children(recursive=True)]
+    return found
+
+
+@pytest.fixture(scope="session")
+def arms(tmp_path_factory):
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed: end-to-end tests need the engine")
+    folder: Path = tmp_path_factory.mktemp("servers")
+    model, serve = embedded_model(), serve_settings()
+    servers = {arm: Server(server_spec(arm, model, serve, folder)) for arm in ARMS}
+    try:
+        for server in servers.values():
+            server.start()
+        wait_healthy(list(servers.values()), 420.0, lambda *_: None)
+        yield Arms(servers)
+    finally:
+        processes = _family(servers.values())
+        stop_all(list(servers.values()))
+    # The API server, the engine core and the worker of each: none may outlive the benchmark, nor keep a port.
+    assert len(set(processes)) >= 3 * len(servers)
+    _, alive = psutil.wait_procs(set(processes), timeout=10)
+    assert not alive, f"still running after stop: {alive}"
+    for server in servers.values():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, server.spec.port))

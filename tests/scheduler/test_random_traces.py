@@ -1,0 +1,184 @@
+"""Random traces through vLLM's real scheduler: nothing is lost, nothing leaks, and `native` is stock.
+
+A trace is arrivals with shared prefixes, salts, priorities, several output lengths, aborts and time, on pools
+small enough that requests are preempted.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag")
+BLOCK = 16
+WAIT_MS = 5
+SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+arrival = st.fixed_dictionaries(
+    {
+        "kind": st.just("add"),
+        "state": st.integers(0, 2),
+        "shared": st.integers(1, 70),
+        "own": st.integers(1, 60),
+        "salt": st.sampled_from([None, None, "x", "y"]),
+        "priority": st.integers(0, 2),
+        "max_tokens": st.sampled_from([1, 1, 1, 4, 12]),
+    }
+)
+event = st.one_of(
+    arrival,
+    arrival,
+    st.fixed_dictionaries({"kind": st.just("step")}),
+    st.fixed_dictionaries({"kind": st.just("abort"), "which": st.integers(0, 30)}),
+    st.fixed_dictionaries({"kind": st.just("abort_in_flight"), "which": st.integers(0, 30)}),
+    st.fixed_dictionaries({"kind": st.just("wait"), "ms": st.sampled_from([0.5, 1.0, 6.0])}),
+)
+trace = st.fixed_dictionaries(
+    {
+        "events": st.lists(event, min_size=1, max_size=40),
+        "num_blocks": st.sampled_from([24, 40, 400]),
+        "budget": st.sampled_from([24, 64, 256, 2048]),
+        "rows": st.sampled_from([2, 8, 64]),
+        "queue": st.sampled_from(["fcfs", "priority"]),
+        "reserve_full_prompt": st.booleans(),
+        "family": st.sampled_from(["hybrid", "hybrid", "attention", "recurrent"]),
+    }
+)
+
+
+def prompt(event, number):
+    """The shared part comes from the state, the rest is the request's own."""
+    shared = random.Random(f"state {event['state']}")
+    own = random.Random(f"own {number}")
+    return [shared.randrange(3, 500) for _ in range(event["shared"])] + [
+        own.randrange(3, 500) for _ in range(event["own"])
+    ]
+
+
+class Watch:
+    """Drives one bench through a trace and looks at it after every step."""
+
+    def __init__(self, bench, wait_ms):
+        self.bench = bench
+        self.bound_s = wait_ms / 1e3
+        self.aborted = set()
+        self.alive = []
+
+    def look(self):
+        bench, scheduler = self.bench, self.bench.scheduler
+        controller = getattr(scheduler, "controller", None)
+        if controller is None:
+            return
+        book = controller.book
+        assert set(book.entries) <= set(scheduler.requests)
+        if book.index is not None:
+            book.index.check_integrity()
+            # A key for each request whose prefill has not ended, and for nobody else.
+            prefilling = {
+                name
+                for name, request in scheduler.requests.items()
+                if request.status.name != "RUNNING" or request.is_prefill_chunk
+            }
+            indexed = {name for name, entry in book.entries.items() if entry.handle is not None}
+            assert indexed == prefilling
+            assert len(book.index) == len(indexed)
+        for name, entry in book.entries.items():
+            assert entry.deferrals <= controller.config.max_bypass, name
+        if controller.holding and book.candidates:
+            oldest = min(entry.added_at for entry in book.candidates.values())
+            assert bench.clock.now - oldest < self.bound_s
+
+    def step(self, abort=None):
+        output = self.bench.stepper.schedule()
+        self.look()
+        if abort is not None:
+            self.abort(abort)
+        self.bench.stepper.complete(output)
+        self.look()
+
+    def abort(self, which):
+        unfinished = [name for name in self.alive if name in self.bench.scheduler.requests]
+        if unfinished:
+            name = unfinished[which % len(unfinished)]
+            self.aborted.add(name)
+            self.bench.stepper.abort(name)
+
+    def play(self, events):
+        for number, event in enumerate(events):
+            match event["kind"]:
+                case "add":
+                    name = f"r{number}"
+                    self.alive.append(name)
+                    self.bench.add(
+                        name,
+                        prompt(event, number),
+                        salt=event["salt"],
+                        priority=event["priority"],
+                        max_tokens=event["max_tokens"],
+                    )
+                case "step":
+                    self.step()
+                case "abort":
+                    self.abort(event["which"])
+                case "abort_in_flight":
+                    self.step(event["which"])
+                case "wait":
+                    self.bench.clock.now += event["ms"] / 1e3
+        calls = 0
+        while self.bench.scheduler.has_unfinished_requests():
+            self.step()
+            self.bench.clock.now += 0.001
+            calls += 1
+            assert calls < 3_000, "requests are left, and nothing moves"
+        assert set(self.bench.stepper.finished) == set(self.alive) - self.aborted
+        assert len(self.bench.stepper.finished) == len(set(self.bench.stepper.finished))
+        self.bench.assert_clean()
+
+
+def build(make_bench, preset, case, **settings):
+    return make_bench(
+        preset,
+        family=case["family"],
+        block_size=BLOCK,
+        num_blocks=case["num_blocks"],
+        budget=case["budget"],
+        max_num_seqs=case["rows"],
+        queue=case["queue"],
+        reserve_full_prompt=case["reserve_full_prompt"],
+        settings=settings,
+    )
+
+
+@given(trace)
+@settings(max_examples=120, deadline=None, suppress_health_check=SLOW, derandomize=True)
+def test_native_equals_stock_step_by_step(make_bench, case):
+    rounds, finished = [], []
+    for preset in ("stock", "native"):
+        watch = Watch(build(make_bench, preset, case), WAIT_MS)
+        watch.play(case["events"])
+        rounds.append(watch.bench.stepper.rounds)
+        finished.append(watch.bench.stepper.finished)
+    assert rounds[0] == rounds[1]
+    assert finished[0] == finished[1]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@given(trace)
+@settings(max_examples=120, deadline=None, suppress_health_check=SLOW, derandomize=True)
+def test_every_request_ends_every_block_is_free_the_index_is_empty(make_bench, preset, case):
+    Watch(build(make_bench, preset, case, wait_ms=WAIT_MS, max_bypass=4), WAIT_MS).play(case["events"])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@given(trace)
+@settings(max_examples=20, deadline=None, suppress_health_check=SLOW, derandomize=True)
+def test_the_same_arrivals_and_clock_give_the_same_rounds(make_bench, preset, case):
+    rounds = []
+    for _ in range(2):
+        watch = Watch(build(make_bench, preset, case, wait_ms=WAIT_MS), WAIT_MS)
+        watch.play(case["events"])
+        rounds.append(watch.bench.stepper.rounds)
+    assert rounds[0] == rounds[1]
