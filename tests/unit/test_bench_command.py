@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from radixflow.bench import command
+from radixflow.bench import command, environment
 from radixflow.bench.cell import CellRun, agreement_with, summarise
 from radixflow.bench.client import CallResult, read_logprobs
 from radixflow.bench.command import run_bench
@@ -140,6 +140,14 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, monkeypatch):
     for arm in ("stock", "radixflow"):
         for pid in (tmp_path / f"{arm}.pids").read_text().split():
             assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_more_servers_than_memory_are_refused():
+    with pytest.raises(BenchError, match=r"arms is \['stock', 'flex'\].* 2\.0 GiB is available; name fewer arms"):
+        command.check_memory(["stock", "flex"], 2.0)
+    command.check_memory(["stock", "flex"], 60.0)
+    command.check_memory(["stock", "flex"], None)
+    assert environment.available_gib() is None or environment.available_gib() > 0
 
 
 def test_arms_alternate():

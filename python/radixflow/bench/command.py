@@ -29,6 +29,9 @@ Status = Literal["ok", "failed", "interrupted"]
 # A table has nine columns; a log has no width of its own.
 _LOG_WIDTH = 120
 
+# Measured for the embedded model: API server, engine core and worker, a gibibyte of it the cache.
+_SERVER_GIB = 3.2
+
 
 class BenchOutcome(BaseModel):
     """What a run came to; `rows` has one summary row per cell and arm."""
@@ -60,6 +63,20 @@ def console_for(*, stderr: bool) -> Console:
     """Return a console that is wide enough for the report where nobody set a width."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=_LOG_WIDTH)
+
+
+def check_memory(arms: Sequence[str], available_gib: float | None) -> None:
+    """Refuse to start more servers than the machine has memory for, before the kernel ends one of them.
+
+    Raises:
+        BenchError: naming the arms, the need, what is free, and what to do.
+    """
+    need = len(arms) * _SERVER_GIB
+    if available_gib is not None and available_gib < need:
+        raise BenchError(
+            f"arms is {list(arms)}: {len(arms)} servers at once need about {need:.0f} GiB of memory and "
+            f"{available_gib:.1f} GiB is available; name fewer arms, or end what else runs"
+        )
 
 
 @contextmanager
@@ -146,12 +163,13 @@ def run_bench(settings: BenchSettings, make_spec: SpecFactory = server_spec) -> 
     one JSON document.  Progress is always on standard error.
 
     Raises:
-        BenchError: a server did not start or died, or the result folder cannot be made.  What was measured
-        until
+        BenchError: too little memory, a server did not start or died, or the result folder cannot be made.
+        What was measured until
             then is kept, with status `failed`.
         KeyboardInterrupt: after stopping the servers and keeping what was measured.
         radixflow.models.ModelStoreError: the embedded model cannot be written.
     """
+    check_memory(settings.arms, environment.available_gib())
     origin = time.monotonic()
     errors = console_for(stderr=True)
     model = (embedded_model() if settings.model is None else settings.model).resolve()

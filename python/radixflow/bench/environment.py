@@ -48,6 +48,16 @@ def memory_gib() -> float:
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
 
 
+def available_gib() -> float | None:
+    """Return the memory that new processes can have, in GiB; None where the kernel does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0]) / 2**20 if found else None
+
+
 def gpu_names() -> list[str]:
     """Return the names of NVIDIA GPUs, as the driver's tool gives them; empty without one."""
     try:

@@ -29,7 +29,7 @@ class Recorder:
         if config.trace_path is not None:
             self.sinks.append(JsonLinesSink(config.trace_path))
         self.totals: Counter[str] = Counter()
-        """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*`` and more."""
+        """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*`` ..."""
         self._telemetry_us = 0.0
         self._reset()
 

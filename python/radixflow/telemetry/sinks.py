@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
-from types import TracebackType
 
 from radixflow.errors import ConfigError
 from radixflow.telemetry.records import RoundRecord
 
-logger = logging.getLogger("radixflow")
+logger = logging.getLogger("vllm.radixflow")
 
 
 class Sink(ABC):
@@ -46,13 +44,15 @@ class RingSink(Sink):
 
 
 class JsonLinesSink(Sink):
-    """One JSON object a line, written by a thread of its own.
+    """One JSON object a line, written by a thread of its own that looks for records a few times a second.
 
-    A disk that fills up, or a folder that is removed, ends the trace with one log line; the records after
-    that are counted in ``lost`` and dropped.
+    A round only appends to a list: waking the thread for each record would cost the round more than the
+    record does. A disk that fills up, or a folder that is removed, ends the trace with one log line; the
+    records after that are counted in ``lost`` and dropped.
     """
 
-    _QUEUE_LIMIT = 65_536
+    _PERIOD_S = 0.1
+    _MOST_QUEUED = 65_536
 
     def __init__(self, path: str) -> None:
         """Open ``path`` for appending.
@@ -69,43 +69,39 @@ class JsonLinesSink(Sink):
             ) from error
         self.lost = 0
         self._failed = False
-        self._queue: queue.Queue[RoundRecord | None] = queue.Queue(self._QUEUE_LIMIT)
-        self._thread = threading.Thread(target=self._drain, name="radixflow-trace", daemon=True)
+        self._queued: deque[RoundRecord] = deque()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="radixflow-trace", daemon=True)
         self._thread.start()
 
     def write(self, record: RoundRecord) -> None:
-        """Hand the record to the thread; drop and count it when the thread is far behind."""
-        if self._failed:
+        """Leave the record for the thread; drop and count it when the thread is far behind or has failed."""
+        if self._failed or len(self._queued) >= self._MOST_QUEUED:
             self.lost += 1
             return
-        try:
-            self._queue.put_nowait(record)
-        except queue.Full:
-            self.lost += 1
+        self._queued.append(record)
 
     def close(self) -> None:
         """Write what is queued (5 seconds at most) and close the file."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join(timeout=5.0)
+        self._closing.set()
+        self._thread.join(timeout=5.0)
 
-    def __enter__(self) -> JsonLinesSink:
-        """Return the sink itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
-    def _drain(self) -> None:
+    def _run(self) -> None:
         try:
             with self._file:
-                while (record := self._queue.get()) is not None:
-                    self._file.write(json.dumps(record.to_json(), separators=(",", ":")) + "\n")
-                    if self._queue.empty():
-                        self._file.flush()
+                while not self._closing.wait(self._PERIOD_S):
+                    self._drain()
+                self._drain()
         except OSError as error:
             self._failed = True
-            logger.warning("the round trace stops here, serving goes on: %s", error)
+            self.lost += len(self._queued)
+            self._queued.clear()
+            logger.warning("radixflow: the round trace stops here, serving goes on: %s", error)
+
+    def _drain(self) -> None:
+        if not self._queued:
+            return
+        while self._queued:
+            record = self._queued.popleft()
+            self._file.write(json.dumps(record.to_json(), separators=(",", ":")) + "\n")
+        self._file.flush()
