@@ -12,7 +12,7 @@ Standard library only, because it runs before anything is installed. Two layers:
 
 from __future__ import annotations
 
-import ctypes.util
+import ctypes
 import fcntl
 import hashlib
 import os
@@ -20,7 +20,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +57,15 @@ def flavor() -> str:
     return asked or ("cuda" if has_nvidia_gpu() else "cpu")
 
 
+def can_load(library: str) -> bool:
+    """Whether the dynamic linker finds a shared library."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
 def check_machine(kind: str) -> None:
     """Name every missing piece at once, with the Debian package that brings it."""
     missing = []
@@ -75,11 +83,8 @@ def check_machine(kind: str) -> None:
         missing.append("cargo is missing: install a Rust toolchain 1.85 or newer (rustup, or Debian: cargo)")
     if all(shutil.which(name) is None for name in ("cc", "gcc", "clang")):
         missing.append("a C linker is missing, which cargo needs (Debian: build-essential)")
-    if kind == "cpu" and ctypes.util.find_library("numa") is None:
+    if kind == "cpu" and not can_load("libnuma.so.1"):
         missing.append("libnuma.so.1 is missing, which vLLM's CPU build links (Debian: libnuma1)")
-    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        # Triton and inductor compile small helpers; nothing we run needs them, so this is only said.
-        say("Python.h is not there (Debian: python3-dev); only torch.compile would miss it")
     if missing:
         raise SetupError("this machine lacks:\n" + "\n".join(f"  - {item}" for item in missing))
 
@@ -220,8 +225,8 @@ def base() -> Path:
     kind = flavor()
     home = cache_home() / f"{kind}-{key(kind)}"
     marker = home / ".complete"
+    check_machine(kind)
     if not marker.exists():
-        check_machine(kind)
         with locked(cache_home() / f"{home.name}.lock"):
             if not marker.exists():
                 build_base(kind, home)

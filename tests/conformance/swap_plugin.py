@@ -38,13 +38,13 @@ The report
 seen, not assumed), ``totals`` (sums of ``scheduler.recorder.totals``, by the preset that ran), ``questions`` (how
 often the edited function asked, and how often the answer was yes) and ``errors`` (messages of failed tests).
 
-Two things are done to vLLM's environment, in both arms:
+Two more things are done:
 
 * On a CPU, vLLM's platform clears ``async_scheduling`` in every configuration, also in those of tests that go on
   to construct an ``AsyncScheduler``. RadixFlow rightly refuses that pair, so while it looks (and only then: vLLM's
   own code sees what it always saw) the flag says what the test constructs.
-* Tests that load no model are marked ``skip_global_cleanup``, vLLM's own mark for them: its fixture tears down a
-  distributed environment that they never set up and collects garbage, about a second a test.
+* In both arms, tests that load no model are marked ``skip_global_cleanup``, vLLM's own mark for them: its fixture tears
+  down a distributed environment that they never set up and collects garbage, about a second a test.
 
 It is not collected by RadixFlow's own test run: it is no ``test_*.py``, and nothing loads it but ``-p``.
 """

@@ -14,18 +14,22 @@ DEFERRING = ["radixflow", "radixflow_frag"]
 
 # Case 1, vLLM #29387: a consumer stops the scan, so an unrelated request behind it waits too.
 CASE_1 = {
-    **{preset: [{"A": 64}, {"B": 16, "C": 64}] for preset in BARRIERS},
-    **{preset: [{"A": 64, "C": 64}, {"B": 16}] for preset in DEFERRING},
+    **{preset: [{"A": 64}, {"A": 8, "B": 8, "C": 64}] for preset in BARRIERS},
+    **{preset: [{"A": 64, "C": 64}, {"A": 8, "B": 8}] for preset in DEFERRING},
 }
+
+
+def add_case_1(bench, tokens):
+    shared = tokens("shared", 64)
+    bench.add("A", [*shared, *tokens("a", 8)])
+    bench.add("B", [*shared, *tokens("b", 8)])
+    bench.add("C", tokens("c", 64))
 
 
 @pytest.mark.parametrize("preset", ALL)
 def test_case_1_a_pending_state_stops_nobody_else(make_bench, tokens, preset):
     bench = make_bench(preset, block_size=16)
-    shared = tokens("shared", 64)
-    bench.add("A", shared)
-    bench.add("B", [*shared, *tokens("b", 16)])
-    bench.add("C", tokens("c", 64))
+    add_case_1(bench, tokens)
     assert [bench.step() for _ in range(2)] == CASE_1[preset]
     assert sorted(bench.stepper.finished) == ["A", "B", "C"]
     bench.assert_clean()
@@ -271,10 +275,7 @@ def test_case_26_or_runs_as_vllm_does_when_told_to(make_bench, tokens, monkeypat
     monkeypatch.setattr(vllm, "__version__", "0.30.0")
     bench = make_bench("radixflow", block_size=16, settings={"on_unsupported": "native"})
     rewritten.cache_clear()
-    shared = tokens("shared", 64)
-    bench.add("A", shared)
-    bench.add("B", [*shared, *tokens("b", 16)])
-    bench.add("C", tokens("c", 64))
+    add_case_1(bench, tokens)
     assert [bench.step() for _ in range(2)] == CASE_1["stock"]
     (warning,) = logged("WARNING")
     assert "running as vLLM does" in warning

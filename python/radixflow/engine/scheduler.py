@@ -132,18 +132,20 @@ class Scheduler(VllmScheduler):
 
     # vLLM's interface
 
-    def schedule(self, throttle_prefills: bool = False) -> Any:  # noqa: ANN401
+    # Arguments are handed on as they come: as a native fallback this class also runs on other releases.
+
+    def schedule(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
         """Schedule one round; see vLLM's ``Scheduler.schedule``."""
         recorder, controller = self.recorder, self.controller
         if recorder is None:
-            return super().schedule(throttle_prefills)
+            return super().schedule(*arguments, **keywords)
         start = time.perf_counter_ns()
         if controller is None:
-            output = super().schedule(throttle_prefills)
+            output = super().schedule(*arguments, **keywords)
             recorder.round_ended(self, output, self.clock(), time.perf_counter_ns() - start)
         else:
-            edited = controller.begin()
-            output = rewritten().function(self, throttle_prefills) if edited else super().schedule(throttle_prefills)
+            run = rewritten().function if controller.begin() else VllmScheduler.schedule
+            output = run(self, *arguments, **keywords)
             controller.end(output, time.perf_counter_ns() - start)
         return output
 
@@ -160,15 +162,15 @@ class Scheduler(VllmScheduler):
         if self.recorder is not None:
             self.recorder.close()
 
-    def _preempt_request(self, request: Any, timestamp: float, drop_stale_output: bool = False) -> None:  # noqa: ANN401
-        super()._preempt_request(request, timestamp, drop_stale_output)
+    def _preempt_request(self, request: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401
+        super()._preempt_request(request, *arguments, **keywords)
         if self.controller is not None:
             self.controller.added(request)
 
-    def _free_request(self, request: Any, delay_free_blocks: bool = False) -> Any:  # noqa: ANN401
+    def _free_request(self, request: Any, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
         if self.controller is not None:
             self.controller.left(request.request_id)
-        return super()._free_request(request, delay_free_blocks)
+        return super()._free_request(request, *arguments, **keywords)
 
     def _get_local_prefix_cache_hit(self, request: Any) -> Any:  # noqa: ANN401
         blocks, cached_tokens, junction, diverged = super()._get_local_prefix_cache_hit(request)
