@@ -1,7 +1,6 @@
 """Real `vllm serve` processes with the embedded model, one per arm, started once for all end-to-end tests."""
 
 import asyncio
-import importlib.util
 import secrets
 import socket
 from dataclasses import dataclass, field
@@ -68,8 +67,6 @@ def _family(servers):
 
 @pytest.fixture(scope="session")
 def arms(tmp_path_factory):
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vLLM is not installed: end-to-end tests need the engine")
     folder: Path = tmp_path_factory.mktemp("servers")
     model, serve = embedded_model(), serve_settings()
     servers = {arm: Server(server_spec(arm, model, serve, folder)) for arm in ARMS}

@@ -139,3 +139,14 @@ def test_a_clock_that_raises_does_not_stop_serving(make_bench, tokens, logged):
     bench.add("late", tokens("late", 40))
     bench.stepper.run()
     assert len(bench.stepper.finished) == 5
+
+
+def test_a_prompt_the_index_cannot_hold_is_served_without_a_key(make_bench, tokens, logged):
+    bench = make_bench("radixflow", block_size=16)
+    bench.add("A", [*tokens("a", 16), 2**32])
+    bench.add("B", tokens("b", 16))
+    assert bench.index_size == 1
+    bench.stepper.run()
+    assert sorted(bench.stepper.finished) == ["A", "B"]
+    assert not logged("ERROR")
+    bench.assert_clean()

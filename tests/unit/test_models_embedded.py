@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import safetensors
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -90,7 +91,6 @@ def test_home_follows_the_environment(tmp_path):
 
 
 def test_safetensors_file_loads_and_has_the_shapes_of_the_config():
-    safetensors = pytest.importorskip("safetensors")
     data = safetensors_bytes(ModelShape())
     loaded = dict(safetensors.deserialize(data))
     expected = {name: list(values.shape) for name, values in tensors(ModelShape())}

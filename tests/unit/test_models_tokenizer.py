@@ -2,7 +2,9 @@
 
 import json
 
+import jinja2
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +15,6 @@ from radixflow.models.tokenizer import (
     tokenizer_json,
     vocabulary,
 )
-
-tokenizers = pytest.importorskip("tokenizers")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,6 @@ def test_special_tokens_are_one_token_each(tokenizer):
 
 
 def test_chat_template_renders():
-    jinja2 = pytest.importorskip("jinja2")
     messages = [{"role": "user", "content": "hi"}]
     text = jinja2.Template(CHAT_TEMPLATE).render(messages=messages, add_generation_prompt=True)
     assert text == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,9 @@ class WaitingBook:
         if candidate and self.track_candidates:
             self.candidates[request_id] = entry
         if self.index is not None and is_indexable(request):
-            entry.handle = self.index.insert(request._all_token_ids, cache_namespace(request))
+            # A prompt that is no list of unsigned 32-bit ids goes without a key; the index is as it was.
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                entry.handle = self.index.insert(request._all_token_ids, cache_namespace(request))
 
     def discard(self, request_id: str) -> None:
         """Forget a request: its prefill ended or it left. Unknown ids are fine."""
