@@ -49,9 +49,7 @@ class Runner:
         settings = self.settings
         workload = settings.workload(cell.workload)
         calls = workload.calls(workload.round_up(settings.decisions), self.block_size)
-        warmup = workload.calls(
-            max(settings.warmup_decisions, workload.decisions_per_call), self.block_size, stream="warm-up"
-        )
+        warmup = workload.calls(workload.round_up(settings.warmup_decisions), self.block_size, stream="warm-up")
         arms = list(self.servers)
         self.progress.stage(cell.label, len(arms) * (len(warmup) + settings.repeats * len(calls)))
         for arm in arms:

@@ -16,7 +16,7 @@ from radixflow.policies import PRESETS, resolve_policy
 STOCK = "stock"
 
 # What `make demo` runs: enough repeats for a median on noisy cores, little enough to end within minutes.
-_QUICK = {"concurrency": [1], "decisions": 16, "repeats": 4}
+_QUICK = {"concurrency": [1], "decisions": 16, "repeats": 8}
 
 
 class Cell(BaseModel):
