@@ -139,3 +139,19 @@ def test_the_text_of_explain_is_what_runs():
 
     tree, text, _ = rewrite_source(rewritten().original, RELEASES["0.29.0"])
     assert ast.dump(ast.parse("class Scheduler:\n" + text)) == ast.dump(tree)
+
+
+def test_what_vllm_calls_on_stubs_works_on_stubs():
+    from types import SimpleNamespace
+
+    manager = SimpleNamespace(get_computed_blocks=lambda request: ("blocks", 32, 64))
+    stub = SimpleNamespace(connector=None, kv_cache_manager=manager)
+    assert radixflow.Scheduler._get_local_prefix_cache_hit(stub, None) == ("blocks", 32, 64, False)
+
+
+def test_an_instance_built_without_init_has_what_the_overrides_read():
+    bare = object.__new__(radixflow.Scheduler)
+    assert (bare.controller, bare.recorder) == (None, None)
+    assert not bare._radixflow_gate(None)
+    assert not bare._radixflow_zero(None)
+    assert not bare._radixflow_allocation(None, None)
