@@ -48,6 +48,6 @@ python: ## Print the path of the environment's interpreter
 	@$(MAKE) -s build >&2
 	@echo $(CURDIR)/$(VENV)
 
-clean: ## Remove what was built in this clone (the shared environment stays)
-	@rm -rf .venv .build target .pytest_cache .mypy_cache .ruff_cache .hypothesis python/radixflow/*.so
+clean: ## Remove what was built in this clone (shared environment and results stay)
+	@rm -rf .venv .build target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache Cargo.lock python/radixflow/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
+from radixflow import __version__
 from radixflow.errors import RadixFlowError, UnsupportedError
 
 EXIT_BAD_INPUT = 2
 EXIT_UNSUPPORTED = 3
+EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     help="Scheduling for hybrid-model and decision serving on vLLM 0.29.0.",
@@ -31,6 +34,21 @@ def _quiet_stdout() -> Iterator[None]:
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     with contextlib.redirect_stdout(sys.stderr):
         yield
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"radixflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Scheduling for hybrid-model and decision serving on vLLM 0.29.0."""
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -80,24 +98,35 @@ def explain() -> None:
 
 @app.command()
 def bench(
-    arms: Annotated[str | None, typer.Option(help="stock, presets or module:Class, separated by commas")] = None,
-    workloads: Annotated[str | None, typer.Option(help="short, long, burst, separated by commas")] = None,
-    concurrency: Annotated[str | None, typer.Option(help="calls in flight, separated by commas")] = None,
-    decisions: Annotated[int | None, typer.Option(help="decisions per cell, arm and repeat")] = None,
-    burst_decisions: Annotated[int | None, typer.Option(help="decisions in one burst")] = None,
-    branches: Annotated[int | None, typer.Option(help="prompts of one decision")] = None,
-    repeats: Annotated[int | None, typer.Option(help="measured repeats per cell")] = None,
-    name: Annotated[str | None, typer.Option(help="end of the result folder's name")] = None,
-    result_dir: Annotated[Path | None, typer.Option(help="folder of result folders")] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="stock, presets or module:Class, separated by commas [default: stock,radixflow]")
+    ] = None,
+    workloads: Annotated[str | None, typer.Option(help="separated by commas [default: short,long,burst]")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="calls in flight, separated by commas [default: 1,8; quick: 1]")
+    ] = None,
+    decisions: Annotated[
+        int | None, typer.Option(help="decisions per cell, arm and repeat [default: 32; quick: 16]")
+    ] = None,
+    burst_decisions: Annotated[int | None, typer.Option(help="decisions in one burst [default: 16]")] = None,
+    branches: Annotated[int | None, typer.Option(help="prompts of one decision [default: 4]")] = None,
+    repeats: Annotated[int | None, typer.Option(help="measured repeats per cell [default: 4; quick: 8]")] = None,
+    name: Annotated[str | None, typer.Option(help="end of the result folder's name [default: bench]")] = None,
+    result_dir: Annotated[Path | None, typer.Option(help="folder of result folders [default: bench/results]")] = None,
     model: Annotated[Path | None, typer.Option(help="model folder; none: the embedded model")] = None,
-    wait_ms: Annotated[float | None, typer.Option(help="bound of a hold in the preset arms, ms")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of the prompts")] = None,
+    wait_ms: Annotated[float | None, typer.Option(help="bound of a hold in the preset arms, ms [default: 5]")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the prompts [default: 0]")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="the short profile of make demo")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
 ) -> None:
     """Compare schedulers on a real engine: a fresh `vllm serve` per arm, closed-loop decisions over HTTP."""
-    from radixflow.bench.command import run_bench
-    from radixflow.bench.settings import checked_settings
+    try:
+        from radixflow.bench.command import run_bench
+        from radixflow.bench.settings import checked_settings
+    except ModuleNotFoundError as error:
+        raise RadixFlowError(
+            f"radixflow bench needs {error.name}, which is not installed; install radixflow[bench]"
+        ) from error
 
     given: dict[str, Any] = {
         "arms": _names(arms),
@@ -116,7 +145,12 @@ def bench(
         "json_output": json or None,
     }
     settings = checked_settings(**{key: value for key, value in given.items() if value is not None})
-    outcome = run_bench(settings)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        outcome = run_bench(settings)
+    except KeyboardInterrupt:
+        typer.echo("radixflow: interrupted; the servers are stopped, what was measured is kept", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if outcome.status != "ok":
         raise typer.Exit(1)
 

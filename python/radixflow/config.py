@@ -6,6 +6,7 @@ environment variable ``RADIXFLOW_CONFIG`` (the same JSON object), for harnesses 
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -131,6 +132,16 @@ def load_config(
     if isinstance(additional_config, Mapping) and ADDITIONAL_CONFIG_KEY in additional_config:
         source = f"--additional-config key {ADDITIONAL_CONFIG_KEY!r}"
         return parse_config(additional_config[ADDITIONAL_CONFIG_KEY], source)
+    if isinstance(additional_config, Mapping):
+        # Other keys belong to others; one that is almost ours is a slip, and would run with defaults unnoticed.
+        spelt = {str(key).lower(): key for key in additional_config}
+        found = difflib.get_close_matches(ADDITIONAL_CONFIG_KEY, spelt, n=1, cutoff=0.8)
+        near = [spelt[name] for name in found]
+        if near:
+            raise ConfigError(
+                f"--additional-config has no key {ADDITIONAL_CONFIG_KEY!r} but has {near[0]!r} "
+                f"(value {additional_config[near[0]]!r}); spell it {ADDITIONAL_CONFIG_KEY!r}"
+            )
     text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE)
     if not text:
         return RadixFlowConfig()

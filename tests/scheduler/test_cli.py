@@ -115,7 +115,7 @@ def test_doctor_refuses_an_engine_that_the_scheduler_would_refuse(run, model):
     result = run("doctor", "--json", model, "--max-model-len", "2048", "--additional-config", settings)
     report = json.loads(result.stdout)
     assert result.exit_code == EXIT_UNSUPPORTED
-    assert any("'planed' is unknown" in reason for reason in report["reasons"])
+    assert any("'planed', which is unknown" in reason for reason in report["reasons"])
 
 
 def test_explain_is_a_unified_diff_of_sixteen_lines(run):
@@ -149,3 +149,16 @@ def test_bench_refuses_bad_input_with_field_value_and_fix():
     assert done.returncode == 2
     assert "concurrency" in done.stderr
     assert done.stdout == ""
+
+
+def test_doctor_refuses_a_trace_that_cannot_be_written(run, monkeypatch):
+    monkeypatch.setenv("RADIXFLOW_CONFIG", '{"trace_path": "/nonexistent/rounds.jsonl"}')
+    result = run("doctor")
+    assert result.exit_code == EXIT_UNSUPPORTED
+    assert "field 'trace_path' is '/nonexistent/rounds.jsonl'" in result.stderr
+
+
+def test_the_version_is_printed(run):
+    import radixflow
+
+    assert run("--version").stdout.strip() == f"radixflow {radixflow.__version__}"

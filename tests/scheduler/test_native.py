@@ -91,7 +91,7 @@ def test_a_model_family_not_shown_right_is_refused(monkeypatch, attribute, messa
 def test_bad_settings_are_refused_at_start_up():
     with pytest.raises(ConfigError, match=r"'wait_ms' is 500.*0\.0\.\.100\.0"):
         build_scheduler(radixflow.Scheduler, vllm_config(settings={"wait_ms": 500}))
-    with pytest.raises(PolicyError, match="'planed' is unknown; presets"):
+    with pytest.raises(PolicyError, match="'planed', which is unknown; presets"):
         build_scheduler(radixflow.Scheduler, vllm_config(settings={"policy": "planed"}))
 
 

@@ -75,6 +75,12 @@ def test_the_flag_wins_over_the_environment():
     assert load_config({}, {}).wait_ms == 5
 
 
+@pytest.mark.parametrize("key", ["radixfow", "RadixFlow", "radix_flow", "radixflow "])
+def test_a_misspelt_key_is_not_taken_for_somebody_elses(key):
+    with pytest.raises(ConfigError, match=f"'{key}'.*spell it 'radixflow'"):
+        load_config({key: {"policy": "native"}}, {})
+
+
 def test_the_environment_must_hold_json():
     with pytest.raises(ConfigError, match=r"RADIXFLOW_CONFIG: not JSON.*'\{wait_ms: 5\}'"):
         load_config({}, {ENVIRONMENT_VARIABLE: "{wait_ms: 5}"})

@@ -41,3 +41,28 @@ def test_every_preset_is_documented():
     text = (ROOT / "docs/policies.md").read_text()
     for name in PRESETS:
         assert f"| `{name}`" in text
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_inside_the_repository_leads_somewhere(document):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_the_table_of_the_readme_is_that_of_its_result_folder():
+    text = (ROOT / "README.md").read_text()
+    (folder,) = set(re.findall(r"\((bench/results/[^)/]+)\)", text))
+    shown = [line for line in text.splitlines() if re.match(r"\| (short|long|burst) C\d", line)]
+    measured = (ROOT / folder / "table.md").read_text().splitlines()
+    assert len(shown) >= 6
+    assert set(shown) <= set(measured)
+
+
+def test_results_in_the_repository_are_as_they_were_sealed():
+    from radixflow.bench.results import verify
+
+    for name in set(re.findall(r"\((bench/results/[^)/]+)\)", (ROOT / "README.md").read_text())):
+        assert verify(ROOT / name) == []

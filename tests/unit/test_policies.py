@@ -153,15 +153,15 @@ def test_a_policy_of_ones_own_by_module(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("planed", r"'planed' is unknown; presets: native, rows, flex, radixflow, radixflow_frag"),
+        ("planed", r"'planed', which is unknown; presets: native, rows, flex, radixflow, radixflow_frag"),
         ("no_such_module:Class", r"can't import module 'no_such_module'"),
         ("{path}:Missing", r"has no class or function 'Missing'"),
         ("{path}:number", r"has no class or function 'number'"),
         ("{path}:NoPolicy", r"returned NoPolicy, not a radixflow.policies.Policy"),
         ("{path}:broken", r"raised RuntimeError\('no luck'\)"),
         ("{folder}/gone.py:Class", r"there is no file"),
-        (":Class", r"is unknown"),
-        ("module:", r"is unknown"),
+        (":Class", r"which is unknown"),
+        ("module:", r"which is unknown"),
     ],
 )
 def test_a_policy_that_cannot_be_had_says_why(tmp_path, spec, message):

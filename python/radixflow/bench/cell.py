@@ -117,6 +117,7 @@ def _paired(runs: Sequence[CellRun], baseline: Sequence[CellRun]) -> Row:
     return {
         "request_throughput": speed,
         "request_throughput_median": percentile(speed, 50),
+        "request_throughput_quartiles": [percentile(speed, 25), percentile(speed, 75)],
         "mean_e2el": latency,
         "mean_e2el_median": percentile(latency, 50),
     }

@@ -36,6 +36,16 @@ def _change(ratio: object) -> str:
     return f"{(ratio - 1) * 100:+.1f} %"
 
 
+def _versus(row: Row) -> str:
+    """Median of the paired ratios, the middle half of them, and how many there are."""
+    versus = row["versus_baseline"]
+    pairs = len(versus["request_throughput"])
+    if pairs == 0:
+        return "-"
+    low, high = (f"{(ratio - 1) * 100:+.0f}" for ratio in versus["request_throughput_quartiles"])
+    return f"{_change(versus['request_throughput_median'])} [{low}, {high}] n={pairs}"
+
+
 def _percentile(row: Row, q: int) -> float:
     return float(dict(row["percentiles_e2el_ms"])[q])
 
@@ -75,12 +85,12 @@ def tables(baseline: str) -> dict[str, list[Column]]:
         Column("decisions/s", "decisions answered per second", lambda row: _figure(row["request_throughput"])),
         Column(
             f"vs {baseline}",
-            f"decisions/s against {baseline}, median over paired repeats",
-            lambda row: _change(row["versus_baseline"]["request_throughput_median"]),
+            f"decisions/s against {baseline}: median of the ratios of paired repeats, [their quartiles], pairs",
+            _versus,
         ),
         Column("mean ms", "latency of a call, mean", lambda row: _figure(row["mean_e2el_ms"])),
-        Column("p50 ms", "its median", lambda row: _figure(row["median_e2el_ms"])),
-        Column("p95 ms", "its 95th percentile", lambda row: _figure(_percentile(row, 95))),
+        Column("p50", "its median, ms", lambda row: _figure(row["median_e2el_ms"])),
+        Column("p95", "its 95th percentile, ms", lambda row: _figure(_percentile(row, 95))),
         Column(f"= {baseline}", f"answers equal to those of {baseline}'s first repeat", _equal),
         Column("max |Δp|", "largest change of a label's probability", _delta_p),
     ]
@@ -131,6 +141,10 @@ def notes(baseline: str, rows: Sequence[Row], *, random_weights: bool) -> list[s
     ]
     if random_weights:
         lines.append(RANDOM_WEIGHTS)
+    lines.append(
+        "Times are those of a shared machine: where the quartiles of `vs` straddle zero, the cell shows no "
+        "difference. `host µs` is per round, and a round that holds more requests takes longer."
+    )
     if failed := sum(row["failed"] for row in rows):
         lines.append(f"{failed} decisions failed; their errors are in summary.json.")
     return lines

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from radixflow.bench.workloads import WORKLOADS, Workload
 from radixflow.config import parse_config
 from radixflow.errors import ConfigError, PolicyError
-from radixflow.policies import PRESETS, resolve_policy
+from radixflow.policies import resolve_policy
 
 STOCK = "stock"
 
@@ -89,13 +89,17 @@ class BenchSettings(BaseModel):
         for name in self.workloads:
             if name not in WORKLOADS:
                 raise ValueError(f"workloads: {name!r} is unknown; known: {', '.join(WORKLOADS)}")
+        try:
+            parse_config(self.policy, "the options")
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
         for arm in self.arms:
             if arm == STOCK:
                 continue
             try:
-                resolve_policy(parse_config({**self.policy, "policy": arm}, f"arm {arm!r}"))
-            except (PolicyError, ConfigError) as error:
-                raise ValueError(f"arms: {arm!r}: {error}; also: {STOCK!r}, {', '.join(PRESETS)}") from error
+                resolve_policy(parse_config({**self.policy, "policy": arm}, "the options"))
+            except PolicyError as error:
+                raise ValueError(f"arms: {error}; or {STOCK!r}") from error
         if self.model is not None and not (self.model / "config.json").is_file():
             raise ValueError(f"model: {str(self.model)!r} holds no config.json; give a model folder, or leave it out")
         return self
@@ -133,4 +137,4 @@ def checked_settings(**values: object) -> BenchSettings:
             field = ".".join(str(part) for part in item["loc"])
             message = item["msg"].removeprefix("Value error, ")
             lines.append(f"{field} is {item['input']!r}: {message}" if field else message)
-        raise ConfigError("radixflow bench: " + "\nradixflow bench: ".join(lines)) from None
+        raise ConfigError("bench: " + "\nradixflow: bench: ".join(lines)) from None

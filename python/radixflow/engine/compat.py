@@ -45,7 +45,7 @@ RELEASES: Mapping[str, VllmRelease] = MappingProxyType(
                 schedule_sha256="6361fde74c842c97b1dfeb31f9c9c3dce0727f5a8bfcd255b90e42725a8fecec",
                 skip_idiom=_POP_AND_PREPEND,
                 sites=MappingProxyType({"gate": 1, "allocation": 1, "zero": 2}),
-                verified="random traces and public cases on the real scheduler, a CPU engine; vLLM's tests/v1/core for the edit",
+                verified="public cases and random traces on the real scheduler, a CPU engine, vLLM's own tests/v1/core",
             ),
         )
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import platform
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -106,6 +108,22 @@ def _engine_config(arguments: list[str]) -> Any:  # noqa: ANN401
     return AsyncEngineArgs.from_cli_args(parsed).create_engine_config()
 
 
+def _check_settings(report: DoctorReport, additional_config: object) -> None:
+    """Read the settings as the scheduler would, and see that the trace can be written."""
+    try:
+        settings = load_config(additional_config)
+        report.policy = resolve_policy(settings).name
+        if settings.trace_path is not None:
+            folder = Path(settings.trace_path).resolve().parent
+            if not os.access(folder, os.W_OK | os.X_OK):
+                report.refuse(
+                    f"field 'trace_path' is {settings.trace_path!r}, whose folder can't be written to; "
+                    "give a file in a folder that exists and is writable"
+                )
+    except RadixFlowError as error:
+        report.refuse(str(error))
+
+
 def _check_engine(report: DoctorReport, arguments: list[str]) -> None:
     """Check the configuration of the engine asked about."""
     try:
@@ -121,10 +139,7 @@ def _check_engine(report: DoctorReport, arguments: list[str]) -> None:
         report.notes.append("prefix caching is off: pass --enable-prefix-caching, or RadixFlow has nothing to do")
     if not (config.model_config.is_hybrid or config.model_config.has_inner_state):
         report.notes.append("this model has no recurrent state: only admission differs from vLLM")
-    try:
-        report.policy = resolve_policy(load_config(config.additional_config)).name
-    except RadixFlowError as error:
-        report.refuse(str(error))
+    _check_settings(report, config.additional_config)
 
 
 def examine(arguments: list[str] | None = None) -> DoctorReport:
@@ -138,11 +153,7 @@ def examine(arguments: list[str] | None = None) -> DoctorReport:
     if _check_vllm(report):
         if arguments:
             _check_engine(report, arguments)
-        else:
-            report.scheduler = _default_variants()
-    if report.policy is None:
-        try:
-            report.policy = resolve_policy(load_config(None)).name
-        except RadixFlowError as error:
-            report.refuse(str(error))
+            return report
+        report.scheduler = _default_variants()
+    _check_settings(report, None)
     return report

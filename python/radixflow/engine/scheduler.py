@@ -79,7 +79,7 @@ class Scheduler(VllmScheduler):
         self.recorder = Recorder(settings, policy.name, source_sha256(VllmScheduler.schedule))
         if not policy.is_native:
             self.controller = Controller(self, settings, policy, self.recorder)
-        self._announce(settings, policy)
+            self._announce(settings, policy)
 
     def _prepare(self, vllm_config: Any, settings: RadixFlowConfig) -> Policy:  # noqa: ANN401
         """Return the policy to run; where RadixFlow may not run, refuse or fall back to vLLM's behaviour."""

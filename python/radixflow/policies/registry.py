@@ -37,16 +37,18 @@ def _load_module(place: str, spec: str) -> ModuleType:
             return importlib.import_module(place)
         except ImportError as error:
             raise PolicyError(
-                f"policy {spec!r}: can't import module {place!r} ({error}); check PYTHONPATH, "
+                f"field 'policy' is {spec!r}: can't import module {place!r} ({error}); check PYTHONPATH, "
                 "or give the file as path/to/file.py:Class"
             ) from error
     path = Path(place).expanduser().resolve()
     if not path.is_file():
-        raise PolicyError(f"policy {spec!r}: there is no file {place!r}; give a path from the working folder")
+        raise PolicyError(
+            f"field 'policy' is {spec!r}: there is no file {place!r}; give a path from the working folder"
+        )
     name = f"_radixflow_policy_{path.stem}"
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
-        raise PolicyError(f"policy {spec!r}: {place!r} is not a Python file")
+        raise PolicyError(f"field 'policy' is {spec!r}: {place!r} is not a Python file")
     module = importlib.util.module_from_spec(found)
     # Registered first: dataclasses and pickling look their module up by name.
     sys.modules[name] = module
@@ -54,7 +56,7 @@ def _load_module(place: str, spec: str) -> ModuleType:
         found.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise PolicyError(f"policy {spec!r}: {place!r} raised {error!r} while it was imported") from error
+        raise PolicyError(f"field 'policy' is {spec!r}: {place!r} raised {error!r} while it was imported") from error
     return module
 
 
@@ -70,19 +72,19 @@ def resolve_policy(config: RadixFlowConfig) -> Policy:
     place, separator, name = spec.rpartition(":")
     if not separator or not place or not name:
         raise PolicyError(
-            f"policy {spec!r} is unknown; presets: {', '.join(PRESETS)}; "
+            f"field 'policy' is {spec!r}, which is unknown; presets: {', '.join(PRESETS)}; "
             "a policy of your own is module:Class or path/to/file.py:Class"
         )
     factory = getattr(_load_module(place, spec), name, None)
     if factory is None or not callable(factory):
-        raise PolicyError(f"policy {spec!r}: {place!r} has no class or function {name!r}")
+        raise PolicyError(f"field 'policy' is {spec!r}: {place!r} has no class or function {name!r}")
     try:
         policy = factory(config)
     except Exception as error:
-        raise PolicyError(f"policy {spec!r}: {name}(config) raised {error!r}") from error
+        raise PolicyError(f"field 'policy' is {spec!r}: {name}(config) raised {error!r}") from error
     if not isinstance(policy, Policy):
         raise PolicyError(
-            f"policy {spec!r}: {name}(config) returned {type(policy).__name__}, "
+            f"field 'policy' is {spec!r}: {name}(config) returned {type(policy).__name__}, "
             "not a radixflow.policies.Policy; subclass it or return one"
         )
     return policy
