@@ -147,9 +147,9 @@ def load_config(
         return RadixFlowConfig()
     try:
         settings = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"radixflow settings from {ENVIRONMENT_VARIABLE}: not JSON ({error}); value {text!r}; "
+            f"radixflow settings from {ENVIRONMENT_VARIABLE}: not JSON ({error}); value {text[:200]!r}; "
             'give an object, such as {"policy": "radixflow", "wait_ms": 5}'
         ) from None
     return parse_config(settings, ENVIRONMENT_VARIABLE)

@@ -117,3 +117,42 @@ def test_nothing_scheduled_and_nothing_running_lets_vllm_decide(make_bench, toke
     bench.stepper.abort("X")
     bench.add("Y", tokens("y", 16))
     assert bench.step() == {"Y": 16}
+
+
+def test_deferral_counts_start_anew_after_one_chunk(make_bench, tokens):
+    bench = make_bench("radixflow", block_size=16, budget=64)
+    shared = tokens("shared", 32)
+    bench.add("A", shared)
+    bench.add("B", [*shared, *tokens("b", 400)])
+    bench.step()
+    assert bench.scheduler.controller.book.entries["B"].deferrals == 1
+    bench.step()
+    entry = bench.scheduler.controller.book.entries["B"]
+    assert (entry.deferrals, entry.first_deferred_at) == (0, None)
+
+
+class OnceBroken(TraversalPolicy):
+    """Raises at its first question, then passes everything."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def on_barrier(self, snapshot):
+        self.asked += 1
+        if self.asked == 1:
+            raise ValueError("once")
+        return Action.DEFER
+
+
+def once_broken(config):
+    return Policy("once", None, OnceBroken())
+
+
+def test_a_call_in_which_a_policy_failed_is_vllms_to_its_end(make_bench, tokens):
+    bench = make_bench(f"{__file__}:once_broken", block_size=16)
+    shared = tokens("shared", 64)
+    bench.add("A", shared)
+    bench.add("B", [*shared, *tokens("b", 16)])
+    bench.add("C", tokens("c", 64))
+    assert bench.step() == {"A": 64}
+    assert bench.scheduler.controller.policy.traversal.asked == 1

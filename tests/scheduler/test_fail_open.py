@@ -142,11 +142,52 @@ def test_a_clock_that_raises_does_not_stop_serving(make_bench, tokens, logged):
 
 
 def test_a_prompt_the_index_cannot_hold_is_served_without_a_key(make_bench, tokens, logged):
-    bench = make_bench("radixflow", block_size=16)
+    bench = make_bench("radixflow", block_size=16, settings={"wait_ms": 5})
     bench.add("A", [*tokens("a", 16), 2**32])
     bench.add("B", tokens("b", 16))
     assert bench.index_size == 1
+    bench.clock.now += 0.005
     bench.stepper.run()
     assert sorted(bench.stepper.finished) == ["A", "B"]
     assert not logged("ERROR")
     bench.assert_clean()
+
+
+@pytest.mark.parametrize("preset", ["native", "radixflow"])
+def test_counting_that_fails_stops_nothing(make_bench, tokens, logged, preset):
+    bench = make_bench(preset, block_size=16, settings={"ring_size": 4})
+    bench.scheduler.recorder._record = None
+    decisions(bench, tokens, 2)
+    bench.stepper.run()
+    assert len(bench.stepper.finished) == 8
+    assert bench.totals["failures.telemetry"] >= 2
+    assert len(logged("ERROR")) == 1
+
+
+def test_native_survives_a_broken_clock(make_bench, tokens):
+    bench = make_bench("native", block_size=16)
+
+    def broken():
+        raise OSError("no clock")
+
+    bench.scheduler.clock = broken
+    decisions(bench, tokens, 1)
+    bench.stepper.run()
+    assert len(bench.stepper.finished) == 4
+
+
+def test_a_clock_that_fails_costs_nobody_the_index(make_bench, tokens, logged):
+    bench = make_bench("radixflow", block_size=16, settings={"wait_ms": 5})
+    bench.add("A", tokens("a", 48))
+    index = bench.scheduler.controller.book.index
+    clock = bench.scheduler.clock
+
+    def broken():
+        raise OSError("no clock")
+
+    bench.scheduler.clock = broken
+    bench.add("B", tokens("b", 48))
+    bench.scheduler.clock = clock
+    assert bench.scheduler.controller.book.index is index
+    assert len(index) == 2
+    assert bench.totals["failures.clock"] == 1

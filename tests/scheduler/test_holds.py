@@ -206,3 +206,84 @@ def test_a_data_parallel_moe_engine_is_never_held(make_bench, tokens, monkeypatc
     config = vllm_config(settings={"policy": "radixflow", "wait_ms": 5})
     config.parallel_config.data_parallel_size = 2
     assert build_scheduler(radixflow.Scheduler, config).controller.admission is None
+
+
+def test_a_pause_ends_the_time_of_a_hold_and_not_the_wait(make_bench, tokens):
+    from vllm.v1.core.sched.interface import PauseState
+
+    bench = make_bench("flex", settings={"wait_ms": 5, "ring_size": 4})
+    bench.add("A", tokens("a", 48))
+    bench.step()
+    bench.clock.now += 0.002
+    bench.scheduler.set_pause_state(PauseState.PAUSED_NEW)
+    bench.step()
+    bench.clock.now += 30.0
+    bench.scheduler.set_pause_state(PauseState.UNPAUSED)
+    assert bench.step() == {"A": 48}
+    assert bench.totals["holds.paused"] == 1
+    assert bench.scheduler.recorder.ring.records[-1].hold_ms == pytest.approx(2.0)
+
+
+def test_an_abandoned_holds_time_is_not_the_next_ones(make_bench, tokens):
+    bench = make_bench("flex", settings={"wait_ms": 5, "ring_size": 4})
+    bench.add("A", tokens("a", 48))
+    bench.step()
+    bench.clock.now += 1.0
+    bench.stepper.abort("A")
+    bench.add("B", tokens("b", 48))
+    bench.step()
+    bench.clock.now += 0.005
+    bench.step()
+    assert bench.scheduler.recorder.ring.records[-1].hold_ms == pytest.approx(5.0)
+
+
+def test_a_request_that_reads_no_cache_fills_a_round_whole(make_bench, tokens):
+    bench = make_bench("flex", block_size=16, budget=256, settings={"wait_ms": 5})
+    for name in "ABCD":
+        bench.add(name, tokens("shared", 160) + tokens(name, 16))
+        bench.scheduler.requests[name].skip_reading_prefix_cache = True
+    # Entries were made on arrival, with keys; a request that says so from the start has none.
+    assert bench.step() == {}
+    from radixflow.engine.book import is_indexable
+
+    assert not is_indexable(bench.scheduler.requests["A"])
+
+
+def test_without_a_hold_nobody_pays_for_the_index(make_bench, tokens):
+    bench = make_bench("radixflow", settings={"wait_ms": 0})
+    bench.add("A", tokens("a", 48))
+    assert bench.scheduler.controller.book.index is None
+
+
+def test_a_reset_cache_covers_nothing_any_more(make_bench, tokens):
+    bench = make_bench("flex", block_size=16, budget=256, settings={"wait_ms": 5})
+    bench.add("A", tokens("state", 304))
+    bench.clock.now += 0.005
+    bench.stepper.run()
+    bench.add("B", [*tokens("state", 304), *tokens("b", 16)])
+    assert bench.step() == {}
+    assert bench.scheduler.reset_prefix_cache()
+    assert bench.step() != {}
+    assert bench.totals["holds.tokens"] == 1
+
+
+@pytest.mark.parametrize(("preset", "newcomer_waits"), [("rows", True), ("flex", False)])
+def test_a_newcomer_joins_the_round_of_who_was_released_before(make_bench, tokens, preset, newcomer_waits):
+    # X is too large for this round beside R; the round it waits for is one the newcomer should join.
+    bench = make_bench(preset, block_size=16, num_blocks=40, settings={"wait_ms": 5})
+    bench.add("X", tokens("x", 2000))
+    bench.clock.now += 0.005
+    bench.step()
+    bench.add("N", tokens("n", 48))
+    bench.step()
+    assert bench.scheduler.controller.holding is newcomer_waits
+
+
+def test_free_rows_are_those_not_taken_by_running_requests(make_bench, tokens):
+    bench = make_bench("rows", max_num_seqs=3, settings={"wait_ms": 5})
+    bench.add("R", tokens("r", 48), max_tokens=50)
+    bench.clock.now += 0.005
+    bench.step()
+    bench.add("A", tokens("a", 48))
+    bench.add("B", tokens("b", 48))
+    assert {"A", "B"} <= set(bench.step())

@@ -57,3 +57,44 @@ def test_no_peers_no_junction_no_cost(make_bench, tokens):
     bench.add("A", tokens("a", 100))
     assert bench.step() == {"A": 96}
     assert bench.step() == {"A": 4}
+
+
+class At(JunctionPolicy):
+    """Always says one position."""
+
+    def __init__(self, position):
+        self.position = position
+
+    def plan(self, snapshot):
+        return self.position
+
+
+def at_16(config):
+    return Policy("at", None, DeferPending(), At(16))
+
+
+def at_70(config):
+    return Policy("at", None, DeferPending(), At(70))
+
+
+def test_a_planned_junction_is_floored_to_a_block(make_bench, tokens):
+    bench = make_bench(f"{__file__}:at_70", block_size=16)
+    bench.add("A", [*tokens("s", 64), *tokens("a", 36)])
+    bench.add("B", [*tokens("s", 64), *tokens("b", 36)])
+    assert bench.step()["A"] == 64
+
+
+def test_a_planned_junction_inside_the_cached_prefix_or_nearer_than_vllms_changes_nothing(make_bench, tokens):
+    shared = tokens("s", 64)
+    found = []
+    for preset in ("stock", f"{__file__}:at_16"):
+        bench = make_bench(preset, block_size=16)
+        bench.add("first", [*shared, *tokens("f", 36)])
+        bench.stepper.run()
+        # vLLM finds 64 tokens in the attention cache without a state there, and stores one at 64.
+        bench.add("second", [*shared, *tokens("x", 36)])
+        bench.add("third", [*shared, *tokens("y", 36)])
+        start = len(bench.stepper.rounds)
+        bench.step()
+        found.append(bench.stepper.rounds[start]["second"])
+    assert found == [64, 64]

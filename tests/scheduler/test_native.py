@@ -155,3 +155,74 @@ def test_an_instance_built_without_init_has_what_the_overrides_read():
     assert not bare._radixflow_gate(None)
     assert not bare._radixflow_zero(None)
     assert not bare._radixflow_allocation(None, None)
+
+
+def test_a_wrapper_in_the_place_of_schedule_is_refused(monkeypatch):
+    import functools
+
+    from radixflow.engine.support import prepare_rewrite
+
+    original = VllmScheduler.schedule
+
+    @functools.wraps(original)
+    def schedule(self, throttle_prefills=False):
+        return original(self, throttle_prefills)
+
+    with pytest.raises(UnsupportedError, match="a wrapper or another object put in its place"):
+        prepare_rewrite(schedule, "0.29.0")
+    with pytest.raises(UnsupportedError, match="a wrapper or another object put in its place"):
+        prepare_rewrite(functools.partial(original), "0.29.0")
+
+
+def test_native_starts_where_the_source_is_not_installed(make_bench, tokens, monkeypatch):
+    import inspect
+
+    def unreadable(*_):
+        raise OSError("could not get source code")
+
+    rewritten.cache_clear()
+    monkeypatch.setattr(inspect, "getsource", unreadable)
+    for preset, settings in (("native", {}), ("radixflow", {"on_unsupported": "native"})):
+        bench = make_bench(preset, settings=settings)
+        bench.add("A", tokens("a", 48))
+        assert bench.step() == {"A": 48}
+        assert bench.scheduler.recorder.schedule_sha256 == "unknown"
+    with pytest.raises(UnsupportedError, match="can't be read"):
+        make_bench("radixflow")
+    rewritten.cache_clear()
+
+
+def test_native_needs_no_refusal():
+    config = vllm_config(settings={"policy": "native"}, pipeline_parallel_size=2)
+    assert build_scheduler(radixflow.Scheduler, config).controller is None
+
+
+def test_everything_that_enters_the_block_hash_names_the_namespace():
+    from types import SimpleNamespace
+
+    from radixflow.engine.book import cache_namespace
+
+    def named(salt=None, lora=None, features=()):
+        request = SimpleNamespace(
+            cache_salt=salt,
+            lora_request=None if lora is None else SimpleNamespace(lora_name=lora),
+            mm_features=[
+                SimpleNamespace(identifier=name, mm_position=SimpleNamespace(offset=offset))
+                for name, offset in features
+            ],
+        )
+        return cache_namespace(request)
+
+    cases = [
+        {},
+        {"salt": "x"},
+        {"salt": "y"},
+        {"lora": "x"},
+        {"salt": "x", "lora": "x"},
+        {"features": [("image", 0)]},
+        {"features": [("image", 16)]},
+        {"features": [("other", 0)]},
+        {"features": [("image", 0), ("other", 16)]},
+    ]
+    assert len({named(**case) for case in cases}) == len(cases)
+    assert named() == named(salt="") == ""

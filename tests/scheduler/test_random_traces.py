@@ -11,6 +11,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from vllm.v1.core.sched.interface import PauseState
 
 PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag")
 BLOCK = 16
@@ -25,21 +26,25 @@ arrival = st.fixed_dictionaries(
         "own": st.integers(1, 60),
         "salt": st.sampled_from([None, None, "x", "y"]),
         "priority": st.integers(0, 2),
-        "max_tokens": st.sampled_from([1, 1, 1, 4, 12]),
+        "max_tokens": st.sampled_from([1, 1, 4, 48]),
     }
 )
+crowd = st.fixed_dictionaries({"kind": st.just("crowd"), "first": arrival, "count": st.integers(3, 10)})
 event = st.one_of(
     arrival,
     arrival,
+    crowd,
     st.fixed_dictionaries({"kind": st.just("step")}),
     st.fixed_dictionaries({"kind": st.just("abort"), "which": st.integers(0, 30)}),
     st.fixed_dictionaries({"kind": st.just("abort_in_flight"), "which": st.integers(0, 30)}),
+    st.fixed_dictionaries({"kind": st.just("reset"), "running": st.booleans()}),
+    st.fixed_dictionaries({"kind": st.just("pause"), "on": st.booleans()}),
     st.fixed_dictionaries({"kind": st.just("wait"), "ms": st.sampled_from([0.5, 1.0, 6.0])}),
 )
 trace = st.fixed_dictionaries(
     {
         "events": st.lists(event, min_size=1, max_size=40),
-        "num_blocks": st.sampled_from([24, 40, 400]),
+        "num_blocks": st.sampled_from([16, 24, 40, 400]),
         "budget": st.sampled_from([24, 64, 256, 2048]),
         "rows": st.sampled_from([2, 8, 64]),
         "queue": st.sampled_from(["fcfs", "priority"]),
@@ -106,27 +111,40 @@ class Watch:
             self.aborted.add(name)
             self.bench.stepper.abort(name)
 
+    def add(self, name, event, own):
+        self.alive.append(name)
+        self.bench.add(
+            name,
+            prompt(event, own),
+            salt=event["salt"],
+            priority=event["priority"],
+            max_tokens=event["max_tokens"],
+        )
+
     def play(self, events):
         for number, event in enumerate(events):
             match event["kind"]:
                 case "add":
-                    name = f"r{number}"
-                    self.alive.append(name)
-                    self.bench.add(
-                        name,
-                        prompt(event, number),
-                        salt=event["salt"],
-                        priority=event["priority"],
-                        max_tokens=event["max_tokens"],
-                    )
+                    self.add(f"r{number}", event, number)
+                case "crowd":
+                    # Many that decode for long: more than a small pool can hold to their end.
+                    for one in range(event["count"]):
+                        long = {**event["first"], "max_tokens": 48}
+                        self.add(f"r{number}.{one}", long, f"{number}.{one}")
                 case "step":
                     self.step()
                 case "abort":
                     self.abort(event["which"])
                 case "abort_in_flight":
                     self.step(event["which"])
+                case "reset":
+                    self.bench.scheduler.reset_prefix_cache(reset_running_requests=event["running"])
+                    self.look()
+                case "pause":
+                    self.bench.scheduler.set_pause_state(PauseState.PAUSED_NEW if event["on"] else PauseState.UNPAUSED)
                 case "wait":
                     self.bench.clock.now += event["ms"] / 1e3
+        self.bench.scheduler.set_pause_state(PauseState.UNPAUSED)
         calls = 0
         while self.bench.scheduler.has_unfinished_requests():
             self.step()
@@ -153,7 +171,7 @@ def build(make_bench, preset, case, **settings):
 
 
 @given(trace)
-@settings(max_examples=120, deadline=None, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=250, deadline=None, suppress_health_check=SLOW, derandomize=True)
 def test_native_equals_stock_step_by_step(make_bench, case):
     rounds, finished = [], []
     for preset in ("stock", "native"):
@@ -167,7 +185,7 @@ def test_native_equals_stock_step_by_step(make_bench, case):
 
 @pytest.mark.parametrize("preset", PRESETS)
 @given(trace)
-@settings(max_examples=120, deadline=None, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=250, deadline=None, suppress_health_check=SLOW, derandomize=True)
 def test_every_request_ends_every_block_is_free_the_index_is_empty(make_bench, preset, case):
     Watch(build(make_bench, preset, case, wait_ms=WAIT_MS, max_bypass=4), WAIT_MS).play(case["events"])
 
@@ -182,3 +200,68 @@ def test_the_same_arrivals_and_clock_give_the_same_rounds(make_bench, preset, ca
         watch.play(case["events"])
         rounds.append(watch.bench.stepper.rounds)
     assert rounds[0] == rounds[1]
+
+
+def crowded(make_bench, tokens, preset, requests=24):
+    """More requests than the pool can hold to their end: some are preempted while they decode."""
+    bench = make_bench(preset, family="attention", block_size=BLOCK, num_blocks=41, settings={"wait_ms": WAIT_MS})
+    for number in range(requests):
+        bench.add(f"r{number}", tokens(f"r{number}", 64), max_tokens=60)
+    requests = list(bench.scheduler.requests.values())
+    preempted_at, stalls = {}, []
+    calls = 0
+    while bench.scheduler.has_unfinished_requests():
+        bench.step()
+        bench.clock.now += 0.006
+        calls += 1
+        for request in requests:
+            if request.status.name == "PREEMPTED":
+                preempted_at.setdefault(request.request_id, calls)
+            elif request.request_id in preempted_at:
+                stalls.append(calls - preempted_at.pop(request.request_id))
+    bench.assert_clean()
+    return bench.stepper.finished, stalls
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preempted_request_never_stands_behind_those_that_never_ran(make_bench, tokens, preset):
+    stock_order, stock_stalls = crowded(make_bench, tokens, "stock")
+    order, stalls = crowded(make_bench, tokens, preset)
+    assert len(stock_stalls) > 5
+    assert order == stock_order
+    assert max(stalls) <= max(stock_stalls)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_running_requests_come_back_first_after_a_reset(make_bench, tokens, preset):
+    bench = make_bench(preset, block_size=BLOCK, max_num_seqs=3, settings={"wait_ms": WAIT_MS})
+    for number in range(8):
+        bench.add(f"r{number}", tokens(f"r{number}", 48), max_tokens=30)
+    bench.clock.now += 0.006
+    for _ in range(3):
+        assert set(bench.step()) == {"r0", "r1", "r2"}
+    assert bench.scheduler.reset_prefix_cache(reset_running_requests=True)
+    assert set(bench.step()) == {"r0", "r1", "r2"}
+
+
+def test_the_traces_do_preempt(make_bench, monkeypatch):
+    """The property above means nothing on pools that are never short."""
+    from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+    seen = []
+    original = VllmScheduler._preempt_request
+
+    def noted(self, request, *arguments, **keywords):
+        seen.append(request.request_id)
+        original(self, request, *arguments, **keywords)
+
+    monkeypatch.setattr(VllmScheduler, "_preempt_request", noted)
+
+    @given(trace)
+    @settings(max_examples=250, deadline=None, suppress_health_check=SLOW, derandomize=True, database=None)
+    def play(case):
+        events = [event for event in case["events"] if event["kind"] != "reset"]
+        Watch(build(make_bench, "radixflow", case, wait_ms=WAIT_MS), WAIT_MS).play(events)
+
+    play()
+    assert len(seen) >= 10

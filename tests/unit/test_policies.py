@@ -176,3 +176,17 @@ def test_a_policy_file_that_raises_says_so(tmp_path):
     path.write_text("1 / 0")
     with pytest.raises(PolicyError, match="ZeroDivisionError"):
         resolve_policy(RadixFlowConfig(policy=f"{path}:Class"))
+
+
+def test_a_part_that_is_no_policy_is_named(tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text("from radixflow.policies import Policy\ndef odd(config):\n    return Policy('odd', object())\n")
+    with pytest.raises(PolicyError, match="its admission is object, not a AdmissionPolicy"):
+        resolve_policy(RadixFlowConfig(policy=f"{path}:odd"))
+
+
+def test_a_policy_module_that_raises_says_so(tmp_path, monkeypatch):
+    (tmp_path / "raising_policies.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PolicyError, match="can't import module 'raising_policies'"):
+        resolve_policy(RadixFlowConfig(policy="raising_policies:Class"))

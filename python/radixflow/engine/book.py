@@ -42,9 +42,12 @@ def cache_namespace(request: Any) -> str:  # noqa: ANN401
 def is_indexable(request: Any) -> bool:  # noqa: ANN401
     """Whether a request has token ids that decide its block hashes.
 
-    Prompts given as embeddings are hashed by content we don't read, and a streaming session's prompt grows.
+    Prompts given as embeddings are hashed by content we don't read, a streaming session's prompt grows, and
+    one that doesn't read the cache shares nothing (prompt log-probabilities, pooling over all tokens).
     """
-    return request.prompt_token_ids is not None and request.prompt_embeds is None and not request.resumable
+    if request.prompt_token_ids is None or request.prompt_embeds is not None:
+        return False
+    return not request.resumable and not request.skip_reading_prefix_cache
 
 
 class WaitingBook:

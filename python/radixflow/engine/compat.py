@@ -58,8 +58,16 @@ def public_version(version: str) -> str:
 
 
 def source_sha256(function: Callable[..., Any]) -> str:
-    """Hash a function's source text as it lies in its file."""
-    return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+    """Hash a function's source text as it lies in its file; a wrapper's own text, not what it wraps."""
+    return hashlib.sha256(inspect.getsource(function.__code__).encode()).hexdigest()
+
+
+def known_sha256(function: Callable[..., Any]) -> str:
+    """Hash like :func:`source_sha256`, or ``unknown`` where the source isn't installed: for reports only."""
+    try:
+        return source_sha256(function)
+    except (OSError, TypeError, AttributeError):
+        return "unknown"
 
 
 def check_release(version: str, schedule_sha256: str) -> VllmRelease:

@@ -42,14 +42,17 @@ class Controller:
         self.wait_s = 0.0 if dummy_steps else config.wait_ms / 1e3
         self.admission = policy.admission if self.wait_s > 0 else None
         self.max_wait_s = config.max_wait_ms / 1e3
-        self.book = WaitingBook(policy.needs_index, self.admission is not None)
+        reads_residuals = self.admission is not None and self.admission.uses_residuals
+        self.book = WaitingBook(reads_residuals or policy.junctions is not None, self.admission is not None)
         self.holding = False
         self._scheduler = scheduler
         self._managers = recurrent_managers(scheduler.kv_cache_manager)
         self._now = 0.0
         self._hold_started: float | None = None
         self._polls = 0
+        self._passed: list[Any] = []
         self._deferred = 0
+        self._fcfs = scheduler.policy.name == "FCFS"
         self._native_call = False
         self._stalled = False
         self._logged: set[str] = set()
@@ -59,8 +62,13 @@ class Controller:
     def added(self, request: Any) -> None:  # noqa: ANN401
         """Note a request that entered vLLM's queues, or came back to them by preemption."""
         try:
+            now = self._scheduler.clock()
+        except Exception as error:  # noqa: BLE001
+            self._fail("clock", error)
+            now = self._now
+        try:
             fresh = request.status.name == "WAITING" and request.num_computed_tokens == 0
-            self.book.add(request, self._scheduler.clock(), fresh)
+            self.book.add(request, now, fresh)
         except Exception as error:  # noqa: BLE001
             self._fail("index", error)
 
@@ -70,25 +78,31 @@ class Controller:
             self.book.discard(request_id)
         except Exception as error:  # noqa: BLE001
             self._fail("index", error)
+        if self._hold_started is not None and not self.book.candidates:
+            # Everybody who was held has left; the next hold is another one.
+            self._end_hold("abandoned")
+
+    def cache_was_reset(self) -> None:
+        """Forget which prefixes were found in the cache."""
+        for entry in self.book.entries.values():
+            entry.cached_tokens = None
 
     # One call of schedule()
 
     def begin(self) -> bool:
         """Start a call of ``schedule()``. Returns whether the edited function is to run it."""
+        self._passed.clear()
         self._deferred = 0
         self.holding = self._native_call = False
         if self._stalled:
             # Nothing was scheduled, nothing runs, and we passed something over: vLLM decides alone.
-            self._stalled = False
+            self._stalled, self._native_call = False, True
             self.recorder.totals["stalls"] += 1
             return False
         try:
             self._now = self._scheduler.clock()
             if self.book.candidates:
                 self._admit()
-            elif self._hold_started is not None:
-                # Everybody who was held has left; the next hold is another one.
-                self._end_hold("abandoned")
         except Exception as error:  # noqa: BLE001
             self._fail("admission", error)
         return not self._native_call
@@ -105,6 +119,10 @@ class Controller:
         if output.total_num_scheduled_tokens == 0 and self._deferred and not scheduler.running:
             self._stalled = True
         try:
+            self._return_passed()
+        except Exception as error:  # noqa: BLE001
+            self._fail("queues", error)
+        try:
             self.recorder.round_ended(scheduler, output, scheduler.clock(), host_ns)
         except Exception as error:  # noqa: BLE001
             self._fail("telemetry", error)
@@ -113,7 +131,10 @@ class Controller:
 
     def is_held(self, request: Any) -> bool:  # noqa: ANN401
         """Site ``gate``: say whether this request is kept waiting on purpose in this round."""
-        return self.holding and request.request_id in self.book.candidates
+        if not self.holding or request.request_id not in self.book.candidates:
+            return False
+        self._passed.append(request)
+        return True
 
     def passes_allocation(self, request: Any, new_computed_blocks: Any) -> bool:  # noqa: ANN401
         """Site ``allocation``: say whether the scan may pass a request that got no blocks."""
@@ -176,8 +197,12 @@ class Controller:
     def _admit(self) -> None:
         """Hold or release the candidates of this round."""
         scheduler = self._scheduler
-        # vLLM admits nobody then, so there is nothing to hold back.
-        if self.admission is None or scheduler.pause_state.name != "UNPAUSED":
+        if self.admission is None:
+            return
+        if scheduler.pause_state.name != "UNPAUSED":
+            # vLLM admits nobody then, so nothing is held back; who waits keeps its age.
+            if self._hold_started is not None:
+                self._stop_timing("paused", len(self.book.candidates))
             return
         oldest = next(iter(self.book.candidates.values()))
         age = self._now - oldest.added_at
@@ -198,16 +223,32 @@ class Controller:
 
     def _end_hold(self, reason: str) -> None:
         """Let the candidates go; only a hold that really held someone is counted."""
-        count = self.book.release_candidates()
+        self._stop_timing(reason, self.book.release_candidates())
+
+    def _stop_timing(self, reason: str, count: int) -> None:
         if self._hold_started is not None:
             self.recorder.released(reason, count, max(0.0, self._now - self._hold_started))
         self._hold_started = None
         self._polls = 0
 
+    def _return_passed(self) -> None:
+        """Put who was held or deferred back at the head of ``waiting``, in order.
+
+        The loop's skip idiom leaves them in ``skipped_waiting``, which vLLM scans first: a request that is
+        preempted later, and goes to the head of ``waiting``, would stand behind all of them. A priority queue
+        orders both by itself.
+        """
+        if not self._passed or not self._fcfs:
+            return
+        self._scheduler.skipped_waiting.remove_requests(self._passed)
+        for request in reversed(self._passed):
+            self._scheduler.waiting.prepend_request(request)
+
     def _admission_snapshot(self, oldest_age_s: float) -> AdmissionSnapshot:
         scheduler = self._scheduler
         taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
-        queued = len(scheduler.waiting) + len(scheduler.skipped_waiting) - scheduler.num_waiting_for_streaming_input
+        blocked = sum(scheduler._is_blocked_waiting_status(request.status) for request in scheduler.skipped_waiting)
+        queued = len(scheduler.waiting) + len(scheduler.skipped_waiting) - blocked
         return AdmissionSnapshot(
             now=self._now,
             wait_s=self.wait_s,
@@ -275,6 +316,7 @@ class Controller:
             entry.first_deferred_at = self._now
         entry.deferrals += 1
         self._deferred += 1
+        self._passed.append(request)
         self.recorder.deferred("pending" if pending else kind.value)
         return True
 

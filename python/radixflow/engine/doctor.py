@@ -59,11 +59,11 @@ def _check_vllm(report: DoctorReport) -> bool:
     report.expected_sha256 = release.schedule_sha256 if release else None
     try:
         report.schedule_sha256 = source_sha256(Scheduler.schedule)
-        report.sites = count_sites(inspect.getsource(Scheduler.schedule))
+        report.sites = count_sites(inspect.getsource(Scheduler.schedule.__code__))
     except UnsupportedError as error:
         # The sites are for the report; whether they matter is decided with the version, below.
         report.notes.append(str(error))
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError, AttributeError) as error:
         report.notes.append(f"the source of Scheduler.schedule() can't be read ({error})")
     try:
         prepare_rewrite(Scheduler.schedule, vllm.__version__)

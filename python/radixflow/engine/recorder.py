@@ -83,6 +83,15 @@ class Recorder:
             self._telemetry_us = (time.perf_counter_ns() - start) / 1e3
         self._reset()
 
+    def observe(self, scheduler: Any, output: Any, host_ns: int) -> None:  # noqa: ANN401
+        """Take note of a call that vLLM decided alone; a failure of ours is counted and logged once."""
+        try:
+            self.round_ended(scheduler, output, scheduler.clock(), host_ns)
+        except Exception:
+            if not self.totals["failures.telemetry"]:
+                logger.exception("radixflow: counting a round failed; serving goes on, further failures are counted")
+            self.failed("telemetry")
+
     def _record(self, scheduler: Any, output: Any, now: float, host_ns: int, seq: int) -> RoundRecord:  # noqa: ANN401
         new = output.scheduled_new_reqs
         return RoundRecord(

@@ -199,7 +199,7 @@ def rewrite_function(function: Callable[..., Any], release: VllmRelease) -> Rewr
     if function.__code__.co_freevars:
         raise UnsupportedError(f"{function.__qualname__} closes over {function.__code__.co_freevars}; none expected")
     try:
-        original = inspect.getsource(function)
+        original = inspect.getsource(function.__code__)
         filename = inspect.getsourcefile(function) or function.__code__.co_filename
     except (OSError, TypeError) as error:
         raise UnsupportedError(f"the source of {function.__qualname__} can't be read ({error})") from error
@@ -207,7 +207,10 @@ def rewrite_function(function: Callable[..., Any], release: VllmRelease) -> Rewr
     # The class line stands before the function's first line.
     ast.increment_lineno(module, function.__code__.co_firstlineno - 2)
     names: dict[str, Any] = {}
-    exec(compile(module, filename, "exec", dont_inherit=True), function.__globals__, names)
+    try:
+        exec(compile(module, filename, "exec", dont_inherit=True), function.__globals__, names)
+    except Exception as error:
+        raise UnsupportedError(f"the edited {function.__qualname__} can't be built ({error!r})") from error
     rewritten: Callable[..., Any] = names["Scheduler"].__dict__[function.__name__]
     rewritten.__module__ = function.__module__
     return Rewrite(rewritten, original, edited, counts)

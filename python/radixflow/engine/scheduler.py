@@ -17,7 +17,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncSchedu
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 
 from radixflow.config import RadixFlowConfig, load_config
-from radixflow.engine.compat import source_sha256
+from radixflow.engine.compat import known_sha256
 from radixflow.engine.controller import Controller
 from radixflow.engine.recorder import Recorder
 from radixflow.engine.rewrite import Rewrite
@@ -76,7 +76,7 @@ class Scheduler(VllmScheduler):
         policy = self._prepare(vllm_config, settings)
         super().__init__(*arguments, **keywords)
         self.clock = time.monotonic
-        self.recorder = Recorder(settings, policy.name, source_sha256(VllmScheduler.schedule))
+        self.recorder = Recorder(settings, policy.name, known_sha256(VllmScheduler.schedule))
         if not policy.is_native:
             self.controller = Controller(self, settings, policy, self.recorder)
             self._announce(settings, policy)
@@ -88,7 +88,7 @@ class Scheduler(VllmScheduler):
         try:
             if not policy.is_native:
                 rewritten()
-            check_configuration(vllm_config)
+                check_configuration(vllm_config)
             self._check_variant(vllm_config)
         except UnsupportedError as error:
             if settings.on_unsupported == "refuse":
@@ -142,7 +142,7 @@ class Scheduler(VllmScheduler):
         start = time.perf_counter_ns()
         if controller is None:
             output = super().schedule(*arguments, **keywords)
-            recorder.round_ended(self, output, self.clock(), time.perf_counter_ns() - start)
+            recorder.observe(self, output, time.perf_counter_ns() - start)
         else:
             run = rewritten().function if controller.begin() else VllmScheduler.schedule
             output = run(self, *arguments, **keywords)
@@ -155,6 +155,12 @@ class Scheduler(VllmScheduler):
         super().add_request(request)
         if self.controller is not None and not known:
             self.controller.added(request)
+
+    def reset_prefix_cache(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        """Reset the cache; what was found in it before is not found again."""
+        if self.controller is not None:
+            self.controller.cache_was_reset()
+        return super().reset_prefix_cache(*arguments, **keywords)
 
     def shutdown(self) -> None:
         """Stop, and write out what the trace still holds."""

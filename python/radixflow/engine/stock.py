@@ -9,7 +9,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncSchedu
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 
 from radixflow.config import load_config
-from radixflow.engine.compat import source_sha256
+from radixflow.engine.compat import known_sha256
 from radixflow.engine.recorder import Recorder
 from radixflow.engine.scheduler import config_of
 
@@ -32,14 +32,15 @@ class CountingScheduler(VllmScheduler):
         """Build vLLM's scheduler and open the trace."""
         settings = load_config(config_of(arguments, keywords).additional_config)
         super().__init__(*arguments, **keywords)
-        self.recorder = Recorder(settings, "stock", source_sha256(VllmScheduler.schedule))
+        self.clock = time.monotonic
+        self.recorder = Recorder(settings, "stock", known_sha256(VllmScheduler.schedule))
 
     def schedule(self, throttle_prefills: bool = False) -> Any:  # noqa: ANN401
         """Schedule as vLLM does and count the round."""
         start = time.perf_counter_ns()
         output = super().schedule(throttle_prefills)
         if self.recorder is not None:
-            self.recorder.round_ended(self, output, time.monotonic(), time.perf_counter_ns() - start)
+            self.recorder.observe(self, output, time.perf_counter_ns() - start)
         return output
 
     def shutdown(self) -> None:

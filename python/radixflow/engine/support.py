@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,11 @@ def prepare_rewrite(schedule: Callable[..., Any], version: str) -> Rewrite:
     Raises:
         UnsupportedError: another version or source, or the places of the edit don't match.
     """
+    if not inspect.isfunction(schedule) or hasattr(schedule, "__wrapped__"):
+        raise UnsupportedError(
+            f"vLLM {version}'s Scheduler.schedule is {schedule!r}, a wrapper or another object put in its place; "
+            'remove what replaced it, or set "on_unsupported": "native" to run as vLLM does'
+        )
     try:
         digest = source_sha256(schedule)
     except (OSError, TypeError) as error:

@@ -7,8 +7,8 @@ builds each snapshot, asks, and enforces the bounds whatever the answer was:
   injected clock) is the only time it may read;
 * only requests that never ran may be held, and never past ``wait_s`` after the oldest was added;
 * a request is deferred at most ``max_bypass`` rounds and ``max_wait_s`` seconds, then vLLM's barrier returns;
-* an exception never reaches the engine loop: it is logged once, counted, and the rest of that round is
-  scheduled as vLLM does.
+* an ``Exception`` never reaches the engine loop: it is logged once, counted, and the rest of that round is
+  scheduled as vLLM does. ``SystemExit`` does: vLLM's own signal handler raises it to stop the engine.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class AdmissionSnapshot:
     candidates: int
     """Rows that may be held: they never ran and were not released before. At least 1."""
     ready: int
-    """Other waiting rows: released earlier, deferred, or preempted. They are never held."""
+    """Other waiting rows that could be scheduled: released earlier, deferred, or preempted. They are never held."""
     running: int
-    """Rows that run or are in flight."""
+    """Rows that run, their round in flight or not."""
     free_rows: int
     """Rows that could still be admitted."""
     token_budget: int

@@ -11,7 +11,7 @@ from types import MappingProxyType, ModuleType
 
 from radixflow.config import RadixFlowConfig
 from radixflow.errors import PolicyError
-from radixflow.policies.base import Policy
+from radixflow.policies.base import AdmissionPolicy, JunctionPolicy, Policy, TraversalPolicy
 from radixflow.policies.defer_traversal import DeferPending, DeferPendingAndZero
 from radixflow.policies.flex_admission import FlexAdmission
 from radixflow.policies.rows_admission import RowsAdmission
@@ -30,12 +30,17 @@ PRESETS: Mapping[str, PolicyFactory] = MappingProxyType(
 """Name to factory. Each preset adds one mechanism to the one before it, so that a speed-up can be attributed."""
 
 
+_PARTS: Mapping[str, type] = MappingProxyType(
+    {"admission": AdmissionPolicy, "traversal": TraversalPolicy, "junctions": JunctionPolicy}
+)
+
+
 def _load_module(place: str, spec: str) -> ModuleType:
     """Import a dotted module, or a file whose name ends in ``.py``."""
     if not place.endswith(".py"):
         try:
             return importlib.import_module(place)
-        except ImportError as error:
+        except Exception as error:
             raise PolicyError(
                 f"field 'policy' is {spec!r}: can't import module {place!r} ({error}); check PYTHONPATH, "
                 "or give the file as path/to/file.py:Class"
@@ -87,4 +92,11 @@ def resolve_policy(config: RadixFlowConfig) -> Policy:
             f"field 'policy' is {spec!r}: {name}(config) returned {type(policy).__name__}, "
             "not a radixflow.policies.Policy; subclass it or return one"
         )
+    for part, kind in _PARTS.items():
+        value = getattr(policy, part)
+        if value is not None and not isinstance(value, kind):
+            raise PolicyError(
+                f"field 'policy' is {spec!r}: its {part} is {type(value).__name__}, not a {kind.__name__}; "
+                f"subclass radixflow.policies.{kind.__name__}"
+            )
     return policy

@@ -30,9 +30,9 @@ class RoundRecord:
     schedule_sha256: str
     """Hash of vLLM's ``schedule()`` source."""
     deferrals: dict[str, int] = field(default_factory=dict)
-    """Requests passed over in this call, by reason: ``pending``, ``zero``, ``policy``."""
+    """Requests passed over in this call, by reason: ``pending``, ``zero``, ``allocation``."""
     barriers: dict[str, int] = field(default_factory=dict)
-    """Native breaks of the waiting scan, by site: ``allocation``, ``zero``."""
+    """Native breaks of the waiting scan, by site: ``allocation``, ``zero``, ``bound``."""
     held: int = 0
     """Candidates that the hold before this round let go."""
     hold_ms: float = 0.0

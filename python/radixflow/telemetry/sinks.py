@@ -92,7 +92,7 @@ class JsonLinesSink(Sink):
                 while not self._closing.wait(self._PERIOD_S):
                     self._drain()
                 self._drain()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a record that is no JSON, too, ends the trace only
             self._failed = True
             self.lost += len(self._queued)
             self._queued.clear()
