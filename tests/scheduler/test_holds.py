@@ -75,7 +75,7 @@ def test_beside_running_work_only_rows_holds(make_bench, tokens, preset, newcome
     assert ("A" in bench.step()) is not newcomer_waits
     bench.clock.now += 0.005
     bench.step()
-    assert "A" in bench.stepper.finished or "A" in bench.scheduler.requests
+    assert any("A" in scheduled for scheduled in bench.stepper.rounds)
     bench.stepper.run()
     bench.assert_clean()
 
@@ -237,16 +237,18 @@ def test_an_abandoned_holds_time_is_not_the_next_ones(make_bench, tokens):
     assert bench.scheduler.recorder.ring.records[-1].hold_ms == pytest.approx(5.0)
 
 
-def test_a_request_that_reads_no_cache_fills_a_round_whole(make_bench, tokens):
-    bench = make_bench("flex", block_size=16, budget=256, settings={"wait_ms": 5})
-    for name in "ABCD":
-        bench.add(name, tokens("shared", 160) + tokens(name, 16))
-        bench.scheduler.requests[name].skip_reading_prefix_cache = True
-    # Entries were made on arrival, with keys; a request that says so from the start has none.
-    assert bench.step() == {}
-    from radixflow.engine.book import is_indexable
+@pytest.mark.parametrize("reads_cache", [True, False])
+def test_a_request_that_reads_no_cache_fills_a_round_whole(make_bench, tokens, reads_cache):
+    from radixflow.simulate.rig import make_request
 
-    assert not is_indexable(bench.scheduler.requests["A"])
+    bench = make_bench("flex", block_size=16, budget=256, settings={"wait_ms": 5})
+    for name, expected_hold in (("A", True), ("B", reads_cache)):
+        request = make_request(name, tokens("shared", 160) + tokens(name, 16), block_size=16)
+        request.skip_reading_prefix_cache = not reads_cache
+        bench.scheduler.add_request(request)
+        # A leaves room in the round; B adds 16 tokens to it, or all of its 176.
+        assert (bench.step() == {}) is expected_hold
+    assert bench.totals.get("holds.tokens", 0) == (0 if reads_cache else 1)
 
 
 def test_without_a_hold_nobody_pays_for_the_index(make_bench, tokens):

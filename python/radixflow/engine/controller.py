@@ -238,10 +238,12 @@ class Controller:
         preempted later, and goes to the head of ``waiting``, would stand behind all of them. A priority queue
         orders both by itself.
         """
-        if not self._passed or not self._fcfs:
+        # Not kept past the call: between calls only vLLM's queues hold requests.
+        passed, self._passed = self._passed, []
+        if not passed or not self._fcfs:
             return
-        self._scheduler.skipped_waiting.remove_requests(self._passed)
-        for request in reversed(self._passed):
+        self._scheduler.skipped_waiting.remove_requests(passed)
+        for request in reversed(passed):
             self._scheduler.waiting.prepend_request(request)
 
     def _admission_snapshot(self, oldest_age_s: float) -> AdmissionSnapshot:

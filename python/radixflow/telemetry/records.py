@@ -30,7 +30,7 @@ class RoundRecord:
     schedule_sha256: str
     """Hash of vLLM's ``schedule()`` source."""
     deferrals: dict[str, int] = field(default_factory=dict)
-    """Requests passed over in this call, by reason: ``pending``, ``zero``, ``allocation``."""
+    """Requests passed over since the last round, by reason: ``pending``, ``zero``, ``allocation``."""
     barriers: dict[str, int] = field(default_factory=dict)
     """Native breaks of the waiting scan, by site: ``allocation``, ``zero``, ``bound``."""
     held: int = 0
