@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json as json_module
 import os
 import signal
 import sys
@@ -14,7 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from radixflow import __version__
+from radixflow.config import RadixFlowConfig
 from radixflow.errors import RadixFlowError, UnsupportedError
+from radixflow.policies import resolve_policy
 
 EXIT_BAD_INPUT = 2
 EXIT_UNSUPPORTED = 3
@@ -152,6 +155,46 @@ def bench(
         typer.echo("radixflow: interrupted; the servers are stopped, what was measured is kept", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if outcome.status != "ok":
+        raise typer.Exit(1)
+
+
+@app.command()
+def cells(
+    presets: Annotated[str, typer.Option(help="presets or module:Class, separated by commas")] = "planned",
+    blocks: Annotated[str, typer.Option(help="block sizes, tokens, separated by commas")] = "32,64,528",
+    only: Annotated[str, typer.Option(help="part of the cells' names")] = "",
+    hints: Annotated[bool, typer.Option("--hints", help="clients say what a decision is")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
+) -> None:
+    """Print the table of all cells: vLLM's real scheduler under a virtual clock, stock beside presets.
+
+    Counts are exact: a repeat gives the same bytes. Exit 1 if a preset is worse than stock somewhere.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    sizes = _numbers("blocks", blocks) or []
+    arms = {name: {"policy": name} for name in _names(presets) or []}
+    if not sizes or min(sizes) < 1:
+        raise RadixFlowError(f"blocks: {blocks!r} names no block size; give, say, 32,64,528")
+    with _quiet_stdout():
+        import logging
+
+        from radixflow.simulate.cells import all_cells
+        from radixflow.simulate.table import run_cells, to_json, to_markdown
+
+        logging.getLogger("vllm").setLevel(logging.ERROR)
+        chosen = [cell for cell in all_cells(sizes) if only in cell.name]
+        if not chosen:
+            names = ", ".join(dict.fromkeys(cell.name for cell in all_cells(sizes)))
+            raise RadixFlowError(f"only: {only!r} is part of no cell's name; the cells are: {names}")
+        for name in arms:
+            resolve_policy(RadixFlowConfig(policy=name))
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("cells", total=len(chosen))
+            rows = list(run_cells(chosen, arms, hints, lambda cell: progress.advance(task)))
+    typer.echo(json_module.dumps(to_json(rows), indent=2) if json else to_markdown(rows), nl=json)
+    if any(row.worse for row in rows):
         raise typer.Exit(1)
 
 

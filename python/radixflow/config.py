@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,7 +28,7 @@ class RadixFlowConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     policy: str = Field(
-        default="radixflow",
+        default="planned",
         min_length=1,
         description="a preset's name, or a policy of your own as module:Class or path/to/file.py:Class",
     )
@@ -52,6 +52,16 @@ class RadixFlowConfig(BaseModel):
         allow_inf_nan=False,
         description="milliseconds since its first deferral after which the native barrier returns for a request",
     )
+    round_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | Literal["auto", "budget"] = Field(
+        default="auto",
+        description="tokens at which a round stops growing once a request was deferred in it (policy planned): "
+        "auto is learned from what rounds take, budget is the whole of a round's budget, for throughput",
+    )
+    tail_states: Literal["auto", "keep"] = Field(
+        default="auto",
+        description="the state at a prompt's last block boundary, which costs a round and serves whoever sends the "
+        "prompt again (policy planned): auto leaves it out for prefill-only branches while that pays, keep never",
+    )
     on_unsupported: Literal["refuse", "native"] = Field(
         default="refuse",
         description="what to do where RadixFlow isn't known to be right: refuse to start, or run as vLLM does",
@@ -69,25 +79,48 @@ class RadixFlowConfig(BaseModel):
     )
 
 
+def _describe_bounds(metadata: Iterable[object]) -> str | None:
+    """Write constraints as ``low..high``; None where one is missing."""
+    known = list(metadata)
+    low = next((m.ge for m in known if isinstance(m, Ge)), None)
+    high = next((m.le for m in known if isinstance(m, Le)), None)
+    return f"{low}..{high}" if low is not None and high is not None else None
+
+
 def describe_range(info: FieldInfo) -> str:
     """Say which values a field takes, from its own constraints, for example ``0.0..100.0``."""
-    low = next((m.ge for m in info.metadata if isinstance(m, Ge)), None)
-    high = next((m.le for m in info.metadata if isinstance(m, Le)), None)
-    if low is not None and high is not None:
-        return f"{low}..{high}"
-    names = getattr(info.annotation, "__args__", None)
-    if names and all(isinstance(name, str) for name in names):
-        return " | ".join(repr(name) for name in names)
+    bounds = _describe_bounds(info.metadata)
+    if bounds is not None:
+        return bounds
+    parts = [_describe_part(part) for part in getattr(info.annotation, "__args__", ())]
+    if parts and all(parts):
+        return " | ".join(part for part in parts if part is not None)
     kind = getattr(info.annotation, "__name__", None)
     return str(info.annotation) if kind in (None, "Union", "UnionType") else str(kind)
+
+
+def _describe_part(part: object) -> str | None:
+    """Describe one alternative of a union: a word, a set of words, or a bounded number; None for anything else."""
+    if isinstance(part, str):
+        return repr(part)
+    bounds = [item for field in getattr(part, "__metadata__", ()) for item in getattr(field, "metadata", ())]
+    if bounds:
+        return _describe_bounds(bounds)
+    words = getattr(part, "__args__", ())
+    return " | ".join(map(repr, words)) if words and all(isinstance(word, str) for word in words) else None
 
 
 def _explain(error: ValidationError, source: str) -> str:
     """Turn pydantic's report into one line a field: the field, the value, what it takes."""
     fields = RadixFlowConfig.model_fields
     lines = []
+    told = set()
     for item in error.errors():
         name = str(item["loc"][0]) if item["loc"] else "(whole)"
+        if name in told and name in fields:
+            # A field of several kinds has one report a kind; the range below names them all.
+            continue
+        told.add(name)
         if item["type"] == "extra_forbidden":
             known = ", ".join(sorted(fields))
             lines.append(f"field {name!r} is unknown (value {item['input']!r}); the fields are: {known}")

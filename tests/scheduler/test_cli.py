@@ -107,7 +107,7 @@ def test_doctor_checks_an_engine_without_loading_its_model(run, model):
     report = json.loads(result.stdout)
     assert report["reasons"] == []
     assert report["scheduler"] == {"this engine": "sync"}
-    assert report["policy"] == "radixflow"
+    assert report["policy"] == "planned"
 
 
 def test_doctor_refuses_an_engine_that_the_scheduler_would_refuse(run, model):
@@ -118,13 +118,13 @@ def test_doctor_refuses_an_engine_that_the_scheduler_would_refuse(run, model):
     assert any("'planed', which is unknown" in reason for reason in report["reasons"])
 
 
-def test_explain_is_a_unified_diff_of_sixteen_lines(run):
+def test_explain_is_a_unified_diff_of_eighteen_lines(run):
     result = run("explain")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("--- vllm/v1/core/sched/scheduler.py")
     added = [line for line in lines[2:] if line.startswith("+")]
     removed = [line for line in lines[2:] if line.startswith("-")]
-    assert len(added) == 16
+    assert len(added) == 18
     assert removed == []
 
 

@@ -10,14 +10,14 @@ class Farthest(JunctionPolicy):
 
     def plan(self, snapshot):
         assert snapshot.cached_tokens == 0 or snapshot.peers
-        return snapshot.peers[-1][0]
+        return [snapshot.peers[-1][0]] if snapshot.peers else []
 
 
 class Beyond(JunctionPolicy):
     """Ask for a position outside the prompt."""
 
     def plan(self, snapshot):
-        return snapshot.prompt_tokens + 1000
+        return [snapshot.prompt_tokens + 1000]
 
 
 def farthest(config):
@@ -66,7 +66,7 @@ class At(JunctionPolicy):
         self.position = position
 
     def plan(self, snapshot):
-        return self.position
+        return [self.position]
 
 
 def at_16(config):

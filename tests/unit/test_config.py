@@ -15,11 +15,12 @@ from radixflow.errors import ConfigError
 def test_defaults_are_the_documented_ones():
     config = RadixFlowConfig()
     assert (config.policy, config.wait_ms, config.max_bypass, config.max_wait_ms) == (
-        "radixflow",
+        "planned",
         5.0,
         16,
         1000.0,
     )
+    assert (config.round_tokens, config.tail_states) == ("auto", "auto")
     assert (config.on_unsupported, config.trace_path, config.ring_size) == ("refuse", None, 0)
 
 
@@ -34,6 +35,10 @@ def test_defaults_are_the_documented_ones():
         ("max_bypass", 0, "1..10000"),
         ("max_bypass", 1.5, "1..10000"),
         ("max_wait_ms", 1e9, "0.0..600000.0"),
+        ("round_tokens", 0, "1..10000000 | 'auto' | 'budget'"),
+        ("round_tokens", "most", "1..10000000 | 'auto' | 'budget'"),
+        ("round_tokens", True, "1..10000000 | 'auto' | 'budget'"),
+        ("tail_states", "drop", "'auto' | 'keep'"),
         ("on_unsupported", "ignore", "'refuse' | 'native'"),
         ("ring_size", -1, "0..1000000"),
         ("policy", 3, "str"),

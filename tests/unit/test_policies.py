@@ -115,7 +115,7 @@ def test_a_preset_is_a_triple(name, parts):
 
 
 def test_every_preset_is_covered_above():
-    assert set(PRESETS) == {"native", "rows", "flex", "radixflow", "radixflow_frag"}
+    assert set(PRESETS) == {"native", "rows", "flex", "radixflow", "radixflow_frag", "planned"}
 
 
 OWN = """

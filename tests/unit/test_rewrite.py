@@ -51,6 +51,8 @@ EDITED = """\
         while self.waiting:
             request_queue = self.pick()
             request = request_queue.peek_request()
+            if self._radixflow_stop(token_budget):
+                break
             if self._radixflow_gate(request):
                 request_queue.pop_request()
                 step_skipped_waiting.prepend_request(request)

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from radixflow.engine.hints import Group, Groups, Hints
+from radixflow.engine.promises import Promise
 from radixflow.index import PrefixIndex
+
+_LONELY_KEYS = 256
+"""Keys in a row without a peer after which the index sleeps, until something is shared again."""
 
 
 @dataclass(slots=True)
@@ -16,12 +21,33 @@ class Entry:
 
     added_at: float
     """Seconds on the scheduler's clock."""
+    stamp: float = 0.0
+    """Seconds on the front end's clock, when that saw it; compared with other stamps only."""
     handle: int | None = None
     """Its key in the index, if it has one."""
+    waits: bool = True
+    """It has not been given a chunk since it was added, or since it was preempted."""
     cached_tokens: int | None = None
     """Prefix tokens found in the cache when the entry was last asked for; None: not looked up."""
     deferrals: int = 0
     first_deferred_at: float | None = None
+    hints: Hints | None = None
+    group_key: tuple[str, str] | None = None
+    group: Group | None = None
+    is_branch: bool = False
+    """It was seen to share a prefix with others."""
+    waiting_for_tail: int = 0
+    """Peers, known or announced, that share it up to its last block boundary."""
+    native_junction: int = 0
+    """vLLM's own junction, as far as the junction policy kept it."""
+    plan: tuple[int, ...] = ()
+    """Positions its chunks are to end at."""
+    promise: Promise | None = None
+    """What it waits for."""
+    promises_seen: int = -1
+    """Version of the promise table in which it found nothing to wait for."""
+    is_dependent: bool | None = None
+    """Whether it needs a state that a peer has to store first, or will store one; None: not asked."""
 
 
 def cache_namespace(request: Any) -> str:  # noqa: ANN401
@@ -53,53 +79,106 @@ def is_indexable(request: Any) -> bool:  # noqa: ANN401
 class WaitingBook:
     """Entries by request id, the candidates for a hold among them, and their keys in the index."""
 
-    def __init__(self, use_index: bool, track_candidates: bool) -> None:
-        """Say which parts the policy needs; the others cost nothing."""
+    def __init__(self, use_index: bool, track_candidates: bool, block_size: int = 0) -> None:
+        """Say which parts the policy needs; the others cost nothing.
+
+        Args:
+            use_index: keep keys.
+            track_candidates: keep the list of those who may be held.
+            block_size: tokens below which a prompt shares nothing and gets no key; 0: every prompt gets one.
+        """
         self.index: PrefixIndex | None = PrefixIndex() if use_index else None
         self.track_candidates = track_candidates
         self.entries: dict[str, Entry] = {}
         self.candidates: dict[str, Entry] = {}
         """Requests that never ran and were not released yet, oldest first."""
+        self.groups = Groups()
+        self._block_size = block_size
+        self._lonely = 0
 
-    def add(self, request: Any, now: float, candidate: bool) -> None:  # noqa: ANN401
+    @property
+    def asleep(self) -> bool:
+        """Whether keys are not kept for now, because nothing was shared for long."""
+        return self._block_size > 0 and self._lonely >= _LONELY_KEYS
+
+    def wake(self) -> None:
+        """Keep keys again: something is shared."""
+        self._lonely = 0
+
+    def add(self, request: Any, now: float, candidate: bool, hints: Hints | None = None) -> None:  # noqa: ANN401
         """Remember a request that starts to wait. One that is known already keeps its entry and its age."""
         request_id = request.request_id
-        if request_id in self.entries:
+        entry = self.entries.get(request_id)
+        if entry is not None:
+            if not entry.waits:
+                # It was preempted: it counts as a peer again, and plans anew.
+                entry.waits, entry.plan, entry.cached_tokens = True, (), None
+                self._unkey(entry)
+                self._key(entry, request)
             return
-        entry = Entry(now)
+        entry = Entry(now, request.arrival_time)
         self.entries[request_id] = entry
         if candidate and self.track_candidates:
             self.candidates[request_id] = entry
-        if self.index is not None and is_indexable(request):
-            # A prompt that is no list of unsigned 32-bit ids goes without a key; the index is as it was.
-            with contextlib.suppress(TypeError, ValueError, OverflowError):
-                entry.handle = self.index.insert(request._all_token_ids, cache_namespace(request))
+        if hints is not None:
+            entry.hints = hints
+            self.wake()
+            joined = self.groups.join(cache_namespace(request), hints, request_id)
+            if joined is not None:
+                entry.group_key, entry.group = joined
+        self._key(entry, request)
 
-    def discard(self, request_id: str) -> None:
-        """Forget a request: its prefill ended or it left. Unknown ids are fine."""
+    def _key(self, entry: Entry, request: Any) -> None:  # noqa: ANN401
+        index, block = self.index, self._block_size
+        if index is None or (block and request.num_tokens <= block) or self.asleep or not is_indexable(request):
+            return
+        # A prompt that is no list of unsigned 32-bit ids goes without a key; the index is as it was.
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            entry.handle = index.insert(request._all_token_ids, cache_namespace(request))
+            if block:
+                alone = index.residual(entry.handle, block) == request.num_tokens
+                self._lonely = self._lonely + 1 if alone else 0
+
+    def _unkey(self, entry: Entry) -> None:
+        if entry.handle is not None and self.index is not None:
+            handle, entry.handle = entry.handle, None
+            self.index.remove(handle)
+
+    def discard(self, request_id: str) -> bool:
+        """Forget a request: its prefill ended or it left. Returns whether it was known."""
         entry = self.entries.pop(request_id, None)
         if entry is None:
-            return
+            return False
         self.candidates.pop(request_id, None)
-        if entry.handle is not None and self.index is not None:
-            self.index.remove(entry.handle)
+        if entry.group_key is not None:
+            self.groups.leave(entry.group_key)
+        self._unkey(entry)
+        return True
 
-    def scheduled(self, request_ids: dict[str, int], is_prefilling: Callable[[str], bool]) -> None:
+    def scheduled(
+        self, request_ids: dict[str, int], is_prefilling: Callable[[str], bool], ended: Callable[[str], None]
+    ) -> None:
         """Take note of a round: who has run is no candidate, who has ended its prefill is forgotten.
 
         Args:
             request_ids: the round's requests (values: their tokens).
             is_prefilling: whether a request still has prompt left after this round.
+            ended: called with each request that is forgotten.
         """
         entries = self.entries
         few, many = (entries, request_ids) if len(entries) < len(request_ids) else (request_ids, entries)
         for request_id in [name for name in few if name in many]:
             if not is_prefilling(request_id):
                 self.discard(request_id)
+                ended(request_id)
                 continue
             self.candidates.pop(request_id, None)
             entry = entries[request_id]
-            entry.deferrals, entry.first_deferred_at = 0, None
+            entry.deferrals, entry.first_deferred_at, entry.promise = 0, None, None
+            if entry.waits:
+                entry.waits = False
+                if entry.handle is not None and self.index is not None:
+                    self.index.retire(entry.handle)
 
     def release_candidates(self) -> int:
         """End a hold: nobody is a candidate any more. Returns how many were."""

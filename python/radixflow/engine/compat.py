@@ -6,9 +6,10 @@ The hash is of the source text, not of its syntax tree: a comment that changes i
 from __future__ import annotations
 
 import hashlib
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,8 @@ class VllmRelease:
     """How often each place of the rewrite occurs in the waiting loop."""
     verified: str
     """How it was shown."""
+    relied_on: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the source of every other function whose behaviour is relied on, by ``module:qualified name``."""
 
 
 _POP_AND_PREPEND = (
@@ -35,6 +38,32 @@ _POP_AND_PREPEND = (
     "step_skipped_waiting.prepend_request(request)",
     "continue",
 )
+
+_SCHEDULER = "vllm.v1.core.sched.scheduler:Scheduler"
+_MANAGERS = "vllm.v1.core.single_type_kv_cache_manager"
+_CACHE = "vllm.v1.core.kv_cache_manager:KVCacheManager"
+
+_RELIED_ON_0_29_0 = {
+    f"{_SCHEDULER}._mamba_block_aligned_split": ("fe3e2f4166e41974b07bbb22807a152fd0a8d193452fadb19ee63139b940f414"),
+    f"{_SCHEDULER}._get_local_prefix_cache_hit": ("3495ddb7de463024f5b312c7e122ff554727fcb1dc4e094de43bfd10297c59e3"),
+    f"{_SCHEDULER}._preempt_request": ("1be81e04f8ff2c9f51421c738f7526c7ffe9932ac0a6be492fb9c013aa803ad1"),
+    f"{_SCHEDULER}.update_from_output": ("616e84edbb35f1b3c4ec1a73bb06adf93c54e40fca1032fbb987d8b3dc2c754b"),
+    f"{_MANAGERS}:MambaManager.get_num_blocks_to_allocate": (
+        "0072b6bbbece640428a5e4cd5208bd181037ac5e459842e323135f707b093481"
+    ),
+    f"{_MANAGERS}:MambaManager.allocate_new_blocks": (
+        "d985dbd859b01ca16bc9439cfa5866302f5d45ae5469e62de984cd9ca039ec41"
+    ),
+    f"{_MANAGERS}:MambaManager.cache_blocks": ("d79b375f6d8dc06634aeb1f2c5713bd5e95e28af95802ae86a96f163695e04b7"),
+    f"{_MANAGERS}:MambaManager.find_longest_cache_hit": (
+        "568297d5bd0830cbab90b2a08fd85623b1af3e26e1f28c825c023aa13623f66f"
+    ),
+    f"{_MANAGERS}:SingleTypeKVCacheManager.cache_blocks": (
+        "21d844c61f349f04c7144edacd15255c1d37cf72103c16a680bc3d8651a189b1"
+    ),
+    f"{_CACHE}.get_computed_blocks": ("9138a2e949d56bd87764bbeed7cead7611e315729ffb7ab1bb849bf8b6990422"),
+    f"{_CACHE}.allocate_slots": ("ad07182657498a47459dc76058251431f88ccede885f649aae447973bb82a090"),
+}
 
 RELEASES: Mapping[str, VllmRelease] = MappingProxyType(
     {
@@ -46,6 +75,7 @@ RELEASES: Mapping[str, VllmRelease] = MappingProxyType(
                 skip_idiom=_POP_AND_PREPEND,
                 sites=MappingProxyType({"gate": 1, "allocation": 1, "zero": 2}),
                 verified="public cases and random traces on the real scheduler, a CPU engine, vLLM's own tests/v1/core",
+                relied_on=MappingProxyType(_RELIED_ON_0_29_0),
             ),
         )
     }
@@ -93,3 +123,40 @@ def check_release(version: str, schedule_sha256: str) -> VllmRelease:
             '"on_unsupported": "native" to run as vLLM does'
         )
     return release
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """Import ``module:qualified name``.
+
+    Raises:
+        ImportError, AttributeError: there is none.
+    """
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+    function: Callable[..., Any] = getattr(found, "__func__", found)
+    return function
+
+
+def check_relied_on(release: VllmRelease) -> None:
+    """See that the functions relied on are the released ones.
+
+    Raises:
+        UnsupportedError: one is missing or another; the message names each, with both hashes.
+    """
+    found = []
+    for name, expected in release.relied_on.items():
+        try:
+            digest = source_sha256(find_function(name))
+        except (ImportError, AttributeError, OSError, TypeError) as error:
+            found.append(f"{name} can't be read ({error})")
+            continue
+        if digest != expected:
+            found.append(f"{name} has sha256 {digest[:12]}, {expected[:12]} was expected")
+    if found:
+        raise UnsupportedError(
+            f"vLLM {release.version} has functions that are not the released ones: {'; '.join(found)}. Something "
+            f"patched or replaced them; reinstall vllm=={release.version} without that change, or set "
+            '"on_unsupported": "native" to run as vLLM does'
+        )

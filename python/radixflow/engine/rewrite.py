@@ -6,7 +6,8 @@ own lines. Nothing of vLLM is patched: the result is a function that our subclas
 ========== ============================================== =========================================
 site       found as                                       the inserted question
 ========== ============================================== =========================================
-gate       after ``request = request_queue.peek_request()`` is this request held back in this round?
+gate       after ``request = request_queue.peek_request()`` does the round end here; is this request held
+                                                          back in it?
 allocation before the last ``break`` of ``if new_blocks is  is its state being written in this round?
            None``
 zero       before the last ``break`` of both ``if           may others use what is left of the budget?
@@ -27,6 +28,7 @@ from typing import Any
 from radixflow.engine.compat import VllmRelease
 from radixflow.errors import UnsupportedError
 
+STOP_HOOK = "self._radixflow_stop(token_budget)"
 GATE_HOOK = "self._radixflow_gate(request)"
 ALLOCATION_HOOK = "self._radixflow_allocation(request, new_computed_blocks)"
 ZERO_HOOK = "self._radixflow_zero(request)"
@@ -130,19 +132,18 @@ def _has_idiom(loop: ast.While, idiom: tuple[str, ...]) -> bool:
 def _inserted_lines(site: _Site, idiom: tuple[str, ...]) -> list[str]:
     """Text of one edit: the question, and the loop's own way to skip a request."""
     pad = " " * site.indent
-    return [f"{pad}if {site.hook}:\n", *(f"{pad}    {statement}\n" for statement in idiom)]
+    stop = [f"{pad}if {STOP_HOOK}:\n", f"{pad}    break\n"] if site.name == "gate" else []
+    return [*stop, f"{pad}if {site.hook}:\n", *(f"{pad}    {statement}\n" for statement in idiom)]
 
 
 def _apply(site: _Site, idiom: tuple[str, ...]) -> None:
     """Insert one edit into the tree, on the line of the statement it belongs to."""
-    text = "while True:\n" + "".join("    " + line.lstrip(" ") for line in (f"if {site.hook}:\n",))
-    text += "".join(f"        {statement}\n" for statement in idiom)
-    loop = ast.parse(text).body[0]
+    lines = [line[site.indent :] for line in _inserted_lines(site, idiom)]
+    loop = ast.parse("while True:\n" + "".join(f"    {line}" for line in lines)).body[0]
     assert isinstance(loop, ast.While)
-    inserted = loop.body[0]
-    for node in ast.walk(inserted):
+    for node in ast.walk(loop):
         ast.copy_location(node, site.anchor)
-    site.body.insert(site.index, inserted)
+    site.body[site.index : site.index] = loop.body
 
 
 def count_sites(source: str) -> dict[str, int]:

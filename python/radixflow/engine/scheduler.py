@@ -22,6 +22,7 @@ from radixflow.engine.controller import Controller
 from radixflow.engine.recorder import Recorder
 from radixflow.engine.rewrite import Rewrite
 from radixflow.engine.support import check_configuration, prepare_rewrite
+from radixflow.engine.uncomputed import before_preemption
 from radixflow.errors import UnsupportedError
 from radixflow.policies import Policy, resolve_policy
 
@@ -156,6 +157,12 @@ class Scheduler(VllmScheduler):
         if self.controller is not None and not known:
             self.controller.added(request)
 
+    def update_from_output(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        """Take a round's answer; see vLLM's ``Scheduler.update_from_output``."""
+        if self.controller is not None:
+            self.controller.answered()
+        return super().update_from_output(*arguments, **keywords)
+
     def reset_prefix_cache(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
         """Reset the cache; what was found in it before is not found again."""
         if self.controller is not None:
@@ -169,6 +176,8 @@ class Scheduler(VllmScheduler):
             self.recorder.close()
 
     def _preempt_request(self, request: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401
+        if self.controller is not None:
+            before_preemption(self.controller, self.kv_cache_manager, request)
         super()._preempt_request(request, *arguments, **keywords)
         if self.controller is not None:
             self.controller.added(request)
@@ -184,14 +193,37 @@ class Scheduler(VllmScheduler):
             return VllmScheduler._get_local_prefix_cache_hit(self, request)
         blocks, cached_tokens, junction, diverged = super()._get_local_prefix_cache_hit(request)
         controller = self.controller
-        if controller is not None and controller.policy.junctions is not None:
-            junction = controller.junction(request, cached_tokens, junction)
+        if controller is not None and controller.sees_chunks:
+            junction = controller.first_chunk(request, cached_tokens, junction)
         return blocks, cached_tokens, junction, diverged
+
+    def _mamba_block_aligned_split(
+        self,
+        request: Any,  # noqa: ANN401
+        num_new_tokens: int,
+        num_new_local_computed_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+    ) -> int:
+        arguments = (request, num_new_tokens, num_new_local_computed_tokens, num_external_computed_tokens)
+        controller = self.controller if isinstance(self, Scheduler) else None
+        if controller is None or controller.planner is None:
+            return int(VllmScheduler._mamba_block_aligned_split(self, *arguments))
+        # A request that leaves the queue was planned when its prefix was looked up.
+        if request.num_computed_tokens and request.is_prefill_chunk:
+            controller.next_chunk(request)
+        tokens = int(super()._mamba_block_aligned_split(*arguments))
+        if num_external_computed_tokens:
+            return tokens
+        start = request.num_computed_tokens + num_new_local_computed_tokens
+        return controller.chunk_tokens(request, start, num_new_tokens, tokens)
 
     # Questions of the edited schedule()
 
+    def _radixflow_stop(self, token_budget: int) -> bool:
+        return self.controller is not None and self.controller.stops(token_budget)
+
     def _radixflow_gate(self, request: Any) -> bool:  # noqa: ANN401
-        return self.controller is not None and self.controller.is_held(request)
+        return self.controller is not None and self.controller.is_passed(request)
 
     def _radixflow_allocation(self, request: Any, new_computed_blocks: Any) -> bool:  # noqa: ANN401
         return self.controller is not None and self.controller.passes_allocation(request, new_computed_blocks)

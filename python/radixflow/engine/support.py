@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from radixflow.engine.compat import check_release, source_sha256
+from radixflow.engine.compat import check_release, check_relied_on, source_sha256
 from radixflow.engine.rewrite import Rewrite, rewrite_function
 from radixflow.errors import UnsupportedError
 
@@ -28,7 +28,9 @@ def prepare_rewrite(schedule: Callable[..., Any], version: str) -> Rewrite:
         raise UnsupportedError(
             f"the source of vLLM {version}'s Scheduler.schedule() can't be read ({error})"
         ) from error
-    return rewrite_function(schedule, check_release(version, digest))
+    release = check_release(version, digest)
+    check_relied_on(release)
+    return rewrite_function(schedule, release)
 
 
 def refusals(vllm_config: Any) -> list[str]:  # noqa: ANN401

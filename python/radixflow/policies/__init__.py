@@ -10,15 +10,23 @@ from radixflow.policies.base import (
     JunctionSnapshot,
     Policy,
     Release,
+    RoundSnapshot,
+    StartObservation,
     TraversalPolicy,
 )
 from radixflow.policies.defer_traversal import DeferPending, DeferPendingAndZero
 from radixflow.policies.flex_admission import FlexAdmission
+from radixflow.policies.learned_admission import LearnedAdmission
+from radixflow.policies.planned_junctions import PlannedJunctions
+from radixflow.policies.planned_traversal import PlannedTraversal
 from radixflow.policies.registry import PRESETS, PolicyFactory, resolve_policy
+from radixflow.policies.round_cost import RoundCost, RoundCostLearner
 from radixflow.policies.rows_admission import RowsAdmission
+from radixflow.policies.tail_states import AccountedTails, TailPolicy, TailSnapshot
 
 __all__ = [
     "PRESETS",
+    "AccountedTails",
     "Action",
     "AdmissionPolicy",
     "AdmissionSnapshot",
@@ -29,10 +37,19 @@ __all__ = [
     "FlexAdmission",
     "JunctionPolicy",
     "JunctionSnapshot",
+    "LearnedAdmission",
+    "PlannedJunctions",
+    "PlannedTraversal",
     "Policy",
     "PolicyFactory",
     "Release",
+    "RoundCost",
+    "RoundCostLearner",
+    "RoundSnapshot",
     "RowsAdmission",
+    "StartObservation",
+    "TailPolicy",
+    "TailSnapshot",
     "TraversalPolicy",
     "resolve_policy",
 ]

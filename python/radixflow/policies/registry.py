@@ -14,7 +14,11 @@ from radixflow.errors import PolicyError
 from radixflow.policies.base import AdmissionPolicy, JunctionPolicy, Policy, TraversalPolicy
 from radixflow.policies.defer_traversal import DeferPending, DeferPendingAndZero
 from radixflow.policies.flex_admission import FlexAdmission
+from radixflow.policies.learned_admission import LearnedAdmission
+from radixflow.policies.planned_junctions import PlannedJunctions
+from radixflow.policies.planned_traversal import PlannedTraversal
 from radixflow.policies.rows_admission import RowsAdmission
+from radixflow.policies.tail_states import AccountedTails, TailPolicy
 
 PolicyFactory = Callable[[RadixFlowConfig], Policy]
 
@@ -25,13 +29,20 @@ PRESETS: Mapping[str, PolicyFactory] = MappingProxyType(
         "flex": lambda config: Policy("flex", FlexAdmission()),
         "radixflow": lambda config: Policy("radixflow", FlexAdmission(), DeferPending()),
         "radixflow_frag": lambda config: Policy("radixflow_frag", FlexAdmission(), DeferPendingAndZero()),
+        "planned": lambda config: Policy(
+            "planned",
+            LearnedAdmission(),
+            PlannedTraversal(config.round_tokens),
+            PlannedJunctions(),
+            AccountedTails() if config.tail_states == "auto" else None,
+        ),
     }
 )
 """Name to factory. Each preset adds one mechanism to the one before it, so that a speed-up can be attributed."""
 
 
 _PARTS: Mapping[str, type] = MappingProxyType(
-    {"admission": AdmissionPolicy, "traversal": TraversalPolicy, "junctions": JunctionPolicy}
+    {"admission": AdmissionPolicy, "traversal": TraversalPolicy, "junctions": JunctionPolicy, "tails": TailPolicy}
 )
 
 

@@ -154,6 +154,7 @@ def make_request(
     priority: int = 0,
     arrival_time: float = 0.0,
     pooling: bool = False,
+    extra_args: dict[str, Any] | None = None,
 ) -> Request:
     """Build a request with its block hashes.
 
@@ -162,15 +163,18 @@ def make_request(
         block_size: tokens a block hash covers; the scheduler's.
         max_tokens: tokens to generate; prefill-only requests have 1.
         pooling: read by a pooler instead of sampling.
+        extra_args: what the client passes through to the scheduler, hints for one.
     """
-    sampling = None if pooling else SamplingParams(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
+    sampling = None
+    if not pooling:
+        sampling = SamplingParams(max_tokens=max_tokens, temperature=0.0, ignore_eos=True, extra_args=extra_args)
     if sampling is not None:
         sampling.update_from_generation_config({}, eos_token_id=END_TOKEN)
     return Request(
         request_id=request_id,
         prompt_token_ids=list(tokens),
         sampling_params=sampling,
-        pooling_params=PoolingParams(task="embed") if pooling else None,
+        pooling_params=PoolingParams(task="embed", extra_kwargs=extra_args) if pooling else None,
         cache_salt=salt,
         priority=priority,
         arrival_time=arrival_time,

@@ -1,0 +1,170 @@
+"""Where producers store states: asks the junction policy, applies its answer, and keeps the promises it makes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from radixflow.engine.book import Entry, WaitingBook
+from radixflow.engine.promises import Promise, PromiseTable, prefix_hash
+from radixflow.policies import JunctionPolicy, JunctionSnapshot, RoundCostLearner, TailPolicy, TailSnapshot
+
+_MOST_PREFIXES = 4_096
+_MOST_TAILS = 65_536
+
+
+class Planner:
+    """Plans junctions of one scheduler. Nothing here is called where the model has no recurrent state."""
+
+    def __init__(
+        self,
+        scheduler: Any,  # noqa: ANN401
+        book: WaitingBook,
+        policy: JunctionPolicy,
+        tails: TailPolicy | None,
+        cost: RoundCostLearner,
+    ) -> None:
+        """Bind to a vLLM scheduler whose own ``__init__`` has run."""
+        self._tail_policy = tails
+        self._scheduler = scheduler
+        self._book = book
+        self._policy = policy
+        self._cost = cost
+        self._block = scheduler.block_size
+        self._hash_block = scheduler.hash_block_size
+        self._repeated: OrderedDict[Any, int] = OrderedDict()
+        """Tokens computed again by hash of the prefix vLLM would have stored a state at."""
+        self._tails: OrderedDict[Any, None] = OrderedDict()
+        """Prefixes whose last state was left out on purpose, by hash."""
+        self.promises = PromiseTable(self._hash_block, self.is_open)
+
+    def is_open(self, promise: Promise) -> bool:
+        """Whether a promise's producer runs and had not come as far when the last round ended."""
+        producer = self._scheduler.requests.get(promise[0])
+        return producer is not None and producer.status.name == "RUNNING" and producer.num_computed_tokens < promise[1]
+
+    def stored_anyway(self, request: Any) -> int:  # noqa: ANN401
+        """Return the position where vLLM stores a state of a prompt in any case, 0 for none."""
+        last = int(request.num_tokens) // self._block * self._block
+        return max(0, last - self._block) if self._scheduler.use_eagle else last
+
+    def positions(self, request: Any, entry: Entry, start: int, native: int) -> tuple[int, ...]:  # noqa: ANN401
+        """Ask the policy where the prefill that is left should store states.
+
+        Args:
+            request: who is about to be given a chunk.
+            entry: its entry.
+            start: tokens that are computed already.
+            native: vLLM's own junction, 0 for none.
+        """
+        index = self._book.index
+        peers: list[tuple[int, int]] = []
+        if index is not None and entry.handle is not None:
+            peers = index.shared_with_peers(entry.handle)
+        if entry.hints is not None:
+            peers = _with_announced(peers, entry)
+        anyway = self.stored_anyway(request)
+        entry.is_branch = entry.is_branch or bool(peers) or start > 0
+        entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
+        if not peers and native <= start:
+            return ()
+        key = prefix_hash(request, native, self._hash_block) if native > start else None
+        snapshot = JunctionSnapshot(
+            request_id=request.request_id,
+            prompt_tokens=request.num_tokens,
+            cached_tokens=start,
+            native_junction=native if native > start else 0,
+            block_size=self._block,
+            peers=tuple(peers),
+            stored_anyway=anyway,
+            repeated_tokens=self._repeated.get(key, 0),
+            unfinished=len(self._scheduler.requests),
+            cost=self._cost.cost,
+        )
+        answers = {int(position) // self._block * self._block for position in self._policy.plan(snapshot)}
+        return tuple(sorted(p for p in answers if start < p < request.num_tokens))
+
+    def first_chunk(self, request: Any, entry: Entry, cached: int, native: int) -> int:  # noqa: ANN401
+        """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
+        plan = self.positions(request, entry, cached, native)
+        block_native = native // self._block * self._block
+        entry.native_junction = native if block_native in plan else 0
+        if native > cached:
+            self._count_repetition(request, cached, native, block_native in plan)
+        self._apply(request, entry, plan, cached)
+        return plan[0] if plan else 0
+
+    def next_chunk(self, request: Any, entry: Entry) -> None:  # noqa: ANN401
+        """Plan again before a later chunk: peers may have come or gone meanwhile."""
+        start = request.num_computed_tokens
+        plan = self.positions(request, entry, start, entry.native_junction)
+        self._apply(request, entry, plan, start)
+        # vLLM ends the chunk there; a junction behind the chunk has no effect.
+        request.shared_prefix_boundary = plan[0] if plan else 0
+
+    def chunk_end(self, request: Any, entry: Entry, start: int, offered: int, end: int) -> int:  # noqa: ANN401
+        """Return where a chunk ends that vLLM would end at ``end``.
+
+        Only the stop at the prompt's last block boundary can be left out, and only for a chunk that starts on a
+        boundary and may run to the prompt's end (``start + offered``): vLLM itself lets the last chunk of a
+        prompt end inside a block.
+        """
+        if self._tail_policy is None or end != self.stored_anyway(request) or end in entry.plan[:-1]:
+            return end
+        if start % self._block or start + offered != request.num_tokens or end == request.num_tokens:
+            return end
+        sampling = request.sampling_params
+        snapshot = TailSnapshot(
+            request_id=request.request_id,
+            is_prefill_only=sampling is None or sampling.max_tokens == 1,
+            is_branch=entry.is_branch,
+            waiting_for_it=entry.waiting_for_tail,
+            unfinished=len(self._scheduler.requests),
+            cost=self._cost.cost,
+        )
+        if not self._tail_policy.skips(snapshot):
+            return end
+        key = prefix_hash(request, end, self._hash_block)
+        if key is not None:
+            self._tails[key] = None
+            if len(self._tails) > _MOST_TAILS:
+                self._tails.popitem(last=False)
+        return start + offered
+
+    def _apply(self, request: Any, entry: Entry, plan: tuple[int, ...], start: int) -> None:  # noqa: ANN401
+        """Keep the plan; every state it stores, and the one stored in any case, is promised."""
+        last = self.stored_anyway(request)
+        promised = (*plan, last) if last > start and last not in plan else plan
+        if promised != entry.plan:
+            entry.plan = promised
+            self.promises.make(request, promised)
+
+    def _count_repetition(self, request: Any, cached: int, native: int, kept: bool) -> None:  # noqa: ANN401
+        key = prefix_hash(request, native // self._block * self._block, self._hash_block)
+        if key is None:
+            return
+        if key in self._tails:
+            del self._tails[key]
+            if self._tail_policy is not None:
+                self._tail_policy.missed(native - cached)
+        repeated = self._repeated.pop(key, 0)
+        if not kept:
+            self._repeated[key] = repeated + native - cached
+            if len(self._repeated) > _MOST_PREFIXES:
+                self._repeated.popitem(last=False)
+
+
+def _with_announced(peers: list[tuple[int, int]], entry: Entry) -> list[tuple[int, int]]:
+    """Add the peers that a client announced and that have not arrived."""
+    hints, group = entry.hints, entry.group
+    assert hints is not None
+    shared = hints.shared_tokens
+    to_come = group.to_come if group is not None else (1 if not hints.group_size else 0)
+    if not shared or not to_come:
+        return peers
+    fan_out_at = max((fan_out for position, fan_out in peers if position >= shared), default=0)
+    merged = [(position, fan_out + (to_come if position <= shared else 0)) for position, fan_out in peers]
+    if all(position != shared for position, _ in peers):
+        merged.append((shared, fan_out_at + to_come))
+        merged.sort()
+    return merged

@@ -1,0 +1,123 @@
+"""Answers the questions that the edited scan asks: who is passed over in this round, and where it stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixflow.config import RadixFlowConfig
+from radixflow.engine.admission import CLOCK_GRAIN_S
+from radixflow.engine.book import Entry, WaitingBook
+from radixflow.engine.planner import Planner
+from radixflow.engine.recorder import Recorder
+from radixflow.policies import Action, BarrierKind, BarrierSnapshot, RoundCostLearner, RoundSnapshot, TraversalPolicy
+
+
+class Traversal:
+    """Deferrals of one scheduler, and the bounds that no policy can lift."""
+
+    def __init__(
+        self,
+        scheduler: Any,  # noqa: ANN401
+        policy: TraversalPolicy,
+        config: RadixFlowConfig,
+        book: WaitingBook,
+        recorder: Recorder,
+        planner: Planner | None,
+        cost: RoundCostLearner,
+        passed: list[Any],
+    ) -> None:
+        """Bind to a vLLM scheduler whose own ``__init__`` has run; who is passed over is put into ``passed``."""
+        self.policy = policy
+        self.keeps_promises = policy.keeps_promises and planner is not None
+        self.deferred = 0
+        """Requests passed over in this call."""
+        self._scheduler = scheduler
+        self._config = config
+        self._book = book
+        self._recorder = recorder
+        self._planner = planner
+        self._cost = cost
+        self._passed = passed
+        self._now = 0.0
+        self._least_left = -1
+        """Budget left at which the scan stops once somebody was passed over; below 0: never."""
+
+    def begin(self, now: float) -> None:
+        """Start a call of ``schedule()``."""
+        self._now = now
+        self._least_left = -1
+        limit = self.policy.round_tokens(
+            RoundSnapshot(now, self._scheduler.max_num_scheduled_tokens, self._scheduler.block_size, self._cost.cost)
+        )
+        if limit is not None:
+            self._least_left = self._scheduler.max_num_scheduled_tokens - max(1, int(limit))
+
+    def stops(self, budget_left: int) -> bool:
+        """Whether the round is large enough, having passed somebody over already."""
+        if not self.deferred or budget_left > self._least_left:
+            return False
+        self._recorder.barrier("round_tokens")
+        return True
+
+    def awaits_promise(self, request: Any) -> bool:  # noqa: ANN401
+        """Whether a running producer is to store a state that this request needs; it is passed then."""
+        assert self._planner is not None
+        entry = self._book.entries.get(request.request_id)
+        if entry is None or not entry.waits:
+            return False
+        promises = self._planner.promises
+        promise = entry.promise
+        if promise is None or not promises.is_open(promise):
+            if promise is None and entry.promises_seen == promises.version:
+                return False
+            promise = entry.promise = promises.find(request) if request.status.name == "WAITING" else None
+            if promise is None:
+                entry.promises_seen = promises.version
+                return False
+        if self._is_bounded(entry):
+            self._recorder.barrier("bound")
+            return False
+        self._defer(request, entry, "promise")
+        return True
+
+    def passes(self, request: Any, kind: BarrierKind, pending: bool) -> bool:  # noqa: ANN401
+        """Ask the policy about a request that can't be scheduled, then apply the bounds."""
+        request_id = request.request_id
+        entry = self._book.entries.get(request_id)
+        if entry is None:
+            self._book.add(request, self._now, candidate=False)
+            entry = self._book.entries[request_id]
+        snapshot = BarrierSnapshot(
+            now=self._now,
+            kind=kind,
+            pending=pending,
+            request_id=request_id,
+            deferrals=entry.deferrals,
+            deferred_for_s=self._waited(entry),
+            deferred_in_round=self.deferred,
+        )
+        if Action(self.policy.on_barrier(snapshot)) is Action.BARRIER:
+            self._recorder.barrier(kind.value)
+            return False
+        if self._is_bounded(entry):
+            self._recorder.barrier("bound")
+            return False
+        self._defer(request, entry, "pending" if pending else kind.value)
+        return True
+
+    def _waited(self, entry: Entry) -> float:
+        return 0.0 if entry.first_deferred_at is None else self._now - entry.first_deferred_at
+
+    def _is_bounded(self, entry: Entry) -> bool:
+        """Whether a request was passed over often or long enough. A wait below zero is a clock that jumped back."""
+        if entry.deferrals >= self._config.max_bypass:
+            return True
+        return not 0.0 <= self._waited(entry) <= self._config.max_wait_ms / 1e3 + CLOCK_GRAIN_S
+
+    def _defer(self, request: Any, entry: Entry, reason: str) -> None:  # noqa: ANN401
+        if entry.first_deferred_at is None:
+            entry.first_deferred_at = self._now
+        entry.deferrals += 1
+        self.deferred += 1
+        self._passed.append(request)
+        self._recorder.deferred(reason)

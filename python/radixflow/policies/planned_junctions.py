@@ -1,0 +1,74 @@
+"""Store a state where waiting peers part from a producer, if what that saves is worth another round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixflow.policies.base import JunctionPolicy, JunctionSnapshot
+
+_MOST_CANDIDATES = 32
+
+
+class PlannedJunctions(JunctionPolicy):
+    """Choose the set of junctions that saves most time.
+
+    Peers that share at least ``p`` tokens start from the deepest chosen position up to where they part. With
+    ``f(p)`` of them at ``p``, chosen positions ``p1 < p2 < ...`` after the chunk's start ``p0`` save
+    ``sum (p[i] - p[i-1]) * f(p[i])`` tokens, and each costs the producer one round more, but for the prompt's
+    last block boundary, where vLLM stores a state anyway. That round's fixed cost is split among the decisions
+    at work: ``unfinished / (1 + largest fan-out after p0)`` of them. Maximized exactly, by dynamic programming.
+
+    vLLM's own junction (a prefix that was seen before) is kept once what its absence has cost, over all the
+    requests that asked for it, would have paid for a round; until then it is left out where peers don't pay.
+    """
+
+    def __init__(self, round_weight: float = 1.0) -> None:
+        """Set how many fixed round costs an additional chunk is charged with."""
+        self.round_weight = round_weight
+
+    def plan(self, snapshot: JunctionSnapshot) -> Sequence[int]:
+        """Return the positions worth their rounds, ascending."""
+        # Tokens that take as long as an additional round, which it shares with the other decisions at work. Its own
+        # are those who could start from a state of this prompt that isn't stored yet.
+        start = snapshot.cached_tokens // snapshot.block_size * snapshot.block_size + snapshot.block_size
+        company = 1 + max((fan_out for position, fan_out in snapshot.peers if position >= start), default=0)
+        price = self.round_weight * snapshot.cost.balance_tokens / max(1.0, snapshot.unfinished / company)
+        chosen = self._best(snapshot, price)
+        native = snapshot.native_junction
+        if native > snapshot.cached_tokens and native not in chosen:
+            asked = snapshot.repeated_tokens + native - snapshot.cached_tokens
+            if asked >= price or native == snapshot.stored_anyway:
+                chosen = sorted([*chosen, native])
+        return chosen
+
+    def _best(self, snapshot: JunctionSnapshot, price: float) -> list[int]:
+        start, free = snapshot.cached_tokens, snapshot.stored_anyway
+        block = snapshot.block_size
+        fan_outs: dict[int, int] = {}
+        for position, fan_out in snapshot.peers:
+            at = position // block * block
+            # The first position inside a block has the largest fan-out, and the block's start serves all of them.
+            if start < at < snapshot.prompt_tokens and at not in fan_outs:
+                fan_outs[at] = fan_out
+        if free > start and free not in fan_outs:
+            # Peers that part at or after the free position have it for nothing.
+            fan_outs[free] = max((f for p, f in snapshot.peers if p >= free), default=0)
+        if not any(fan_outs.values()):
+            return []
+        if len(fan_outs) > _MOST_CANDIDATES:
+            best = sorted(fan_outs, key=lambda p: (p - start) * fan_outs[p], reverse=True)[:_MOST_CANDIDATES]
+            fan_outs = {p: fan_outs[p] for p in best}
+        # values[i]: most that is saved with positions[i] the last one chosen; the start is at index 0.
+        positions = [start, *sorted(fan_outs)]
+        values, came_from = [0.0], [0]
+        for i in range(1, len(positions)):
+            at = positions[i]
+            gain, before = max((values[j] + (at - positions[j]) * fan_outs[at], j) for j in range(i))
+            values.append(gain - (0.0 if at == free else price))
+            came_from.append(before)
+        i = max(range(len(values)), key=values.__getitem__)
+        chosen: list[int] = []
+        while i:
+            chosen.append(positions[i])
+            i = came_from[i]
+        return chosen[::-1]
