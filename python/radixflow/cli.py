@@ -102,7 +102,7 @@ def explain() -> None:
 @app.command()
 def bench(
     arms: Annotated[
-        str | None, typer.Option(help="stock, presets or module:Class, separated by commas [default: stock,radixflow]")
+        str | None, typer.Option(help="stock, presets or module:Class, separated by commas [default: stock,planned]")
     ] = None,
     workloads: Annotated[str | None, typer.Option(help="separated by commas [default: short,long,burst]")] = None,
     concurrency: Annotated[

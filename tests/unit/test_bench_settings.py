@@ -6,9 +6,9 @@ from radixflow.bench.settings import BenchSettings, checked_settings
 from radixflow.errors import ConfigError
 
 
-def test_defaults_compare_stock_with_radixflow():
+def test_defaults_compare_stock_with_the_default_preset():
     settings = checked_settings()
-    assert settings.arms == ["stock", "radixflow"]
+    assert settings.arms == ["stock", "planned"]
     assert settings.baseline == "stock"
     assert [cell.label for cell in settings.cells()] == [
         "short C1",

@@ -45,7 +45,7 @@ class BenchSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     arms: list[str] = Field(
-        default=[STOCK, "radixflow"],
+        default=[STOCK, "planned"],
         min_length=1,
         description="what to compare: `stock` (vLLM's own class), presets, or module:Class of your own",
     )

@@ -38,10 +38,14 @@ class Entry:
     """It was seen to share a prefix with others."""
     waiting_for_tail: int = 0
     """Peers, known or announced, that share it up to its last block boundary."""
+    is_counted: bool = False
+    """What it computes again for want of a state was taken into account."""
     native_junction: int = 0
     """vLLM's own junction, as far as the junction policy kept it."""
     plan: tuple[int, ...] = ()
     """Positions its chunks are to end at."""
+    promised: tuple[int, ...] = ()
+    """Positions that others may wait for."""
     promise: Promise | None = None
     """What it waits for."""
     promises_seen: int = -1
@@ -112,7 +116,8 @@ class WaitingBook:
         if entry is not None:
             if not entry.waits:
                 # It was preempted: it counts as a peer again, and plans anew.
-                entry.waits, entry.plan, entry.cached_tokens = True, (), None
+                entry.waits, entry.is_counted = True, False
+                entry.plan, entry.promised, entry.cached_tokens = (), (), None
                 self._unkey(entry)
                 self._key(entry, request)
             return

@@ -45,8 +45,9 @@ class Planner:
 
     def stored_anyway(self, request: Any) -> int:  # noqa: ANN401
         """Return the position where vLLM stores a state of a prompt in any case, 0 for none."""
-        last = int(request.num_tokens) // self._block * self._block
-        return max(0, last - self._block) if self._scheduler.use_eagle else last
+        block = int(self._block)
+        last = int(request.num_tokens) // block * block
+        return max(0, last - block) if self._scheduler.use_eagle else last
 
     def positions(self, request: Any, entry: Entry, start: int, native: int) -> tuple[int, ...]:  # noqa: ANN401
         """Ask the policy where the prefill that is left should store states.
@@ -63,11 +64,13 @@ class Planner:
             peers = index.shared_with_peers(entry.handle)
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
-        anyway = self.stored_anyway(request)
         entry.is_branch = entry.is_branch or bool(peers) or start > 0
-        entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
-        if not peers and native <= start:
+        entry.waiting_for_tail = 0
+        if native <= start and (not peers or peers[-1][0] - start < self._block - start % self._block):
+            # Nobody shares a block boundary behind the start.
             return ()
+        anyway = self.stored_anyway(request)
+        entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
         key = prefix_hash(request, native, self._hash_block) if native > start else None
         snapshot = JunctionSnapshot(
             request_id=request.request_id,
@@ -89,7 +92,9 @@ class Planner:
         plan = self.positions(request, entry, cached, native)
         block_native = native // self._block * self._block
         entry.native_junction = native if block_native in plan else 0
-        if native > cached:
+        if native > cached and not entry.is_counted:
+            # Once, however often it is looked up before it gets its blocks.
+            entry.is_counted = True
             self._count_repetition(request, cached, native, block_native in plan)
         self._apply(request, entry, plan, cached)
         return plan[0] if plan else 0
@@ -109,14 +114,14 @@ class Planner:
         boundary and may run to the prompt's end (``start + offered``): vLLM itself lets the last chunk of a
         prompt end inside a block.
         """
-        if self._tail_policy is None or end != self.stored_anyway(request) or end in entry.plan[:-1]:
+        if self._tail_policy is None or end != self.stored_anyway(request) or end in entry.plan:
             return end
         if start % self._block or start + offered != request.num_tokens or end == request.num_tokens:
             return end
         sampling = request.sampling_params
         snapshot = TailSnapshot(
             request_id=request.request_id,
-            is_prefill_only=sampling is None or sampling.max_tokens == 1,
+            is_prefill_only=(sampling is None or sampling.max_tokens == 1) and not request.resumable,
             is_branch=entry.is_branch,
             waiting_for_it=entry.waiting_for_tail,
             unfinished=len(self._scheduler.requests),
@@ -132,11 +137,15 @@ class Planner:
         return start + offered
 
     def _apply(self, request: Any, entry: Entry, plan: tuple[int, ...], start: int) -> None:  # noqa: ANN401
-        """Keep the plan; every state it stores, and the one stored in any case, is promised."""
-        last = self.stored_anyway(request)
-        promised = (*plan, last) if last > start and last not in plan else plan
-        if promised != entry.plan:
-            entry.plan = promised
+        """Keep the plan; every state it stores, and the one stored in any case if it is waited for, is promised."""
+        promised = plan
+        if entry.waiting_for_tail:
+            last = self.stored_anyway(request)
+            if last > start and last not in plan:
+                promised = (*plan, last)
+        entry.plan = plan
+        if promised != entry.promised:
+            entry.promised = promised
             self.promises.make(request, promised)
 
     def _count_repetition(self, request: Any, cached: int, native: int, kept: bool) -> None:  # noqa: ANN401

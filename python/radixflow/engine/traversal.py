@@ -62,10 +62,12 @@ class Traversal:
     def awaits_promise(self, request: Any) -> bool:  # noqa: ANN401
         """Whether a running producer is to store a state that this request needs; it is passed then."""
         assert self._planner is not None
+        promises = self._planner.promises
+        if not promises:
+            return False
         entry = self._book.entries.get(request.request_id)
         if entry is None or not entry.waits:
             return False
-        promises = self._planner.promises
         promise = entry.promise
         if promise is None or not promises.is_open(promise):
             if promise is None and entry.promises_seen == promises.version:

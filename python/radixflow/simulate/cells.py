@@ -56,7 +56,7 @@ class Cell:
                 "radixflow_group_size": self.branches * self.questions,
                 "radixflow_shared_tokens": self.shared,
             }
-            branches = []
+            branches: list[Branch] = []
             for number_of_question in range(self.questions):
                 prefix = state + self._tokens(draw, number_of_question, self.question)
                 for option in range(self.branches):

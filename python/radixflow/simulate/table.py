@@ -39,7 +39,7 @@ class Row:
 
 
 def worse_than(outcome: Outcome, stock: Outcome) -> list[str]:
-    """Name what is worse than stock: ``throughput`` below 0.995, ``mean`` above 1.005 and 0.2 ms, ``p99`` 1.01 and 0.5 ms."""
+    """Name what is worse than stock, beyond a grace: 0.995 of the throughput, 1.005 of the mean, 1.01 of the p99."""
     found = []
     if outcome.per_second < THROUGHPUT_FLOOR * stock.per_second:
         found.append("throughput")
@@ -94,7 +94,7 @@ def to_markdown(rows: Sequence[Row]) -> str:
     arms = list(dict.fromkeys(row.arm for row in rows if row.arm != "stock"))
     head = ["cell", "block", "stock: rounds", "tokens ÷ bound", "mean, p99 ms", "/s"]
     for arm in arms:
-        head += [f"{arm}: rounds", "tokens ÷ bound", "mean, p99 ms", "/s", "× stock", "worse in"]
+        head += [f"{arm}: rounds", "tokens ÷ bound", "mean, p99 ms", "/s", "of stock", "worse in"]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     by_cell: dict[tuple[str, int], dict[str, Row]] = {}
     for row in rows:

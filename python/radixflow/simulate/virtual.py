@@ -44,6 +44,8 @@ class Branch:
     """Arrival after the decision's start, seconds."""
     salt: str | None = None
     hints: dict[str, Any] | None = None
+    max_tokens: int = 1
+    """Tokens to generate; prefill-only branches have 1."""
 
 
 Decision = Sequence[Branch]
@@ -100,8 +102,20 @@ class VirtualEngine:
         self._block_size = block_size or scheduler.cache_config.block_size
         scheduler.clock = lambda: self.now
 
-    def run(self, decisions: Sequence[Decision], concurrency: int, most_calls: int = 1_000_000) -> Outcome:
+    def run(
+        self,
+        decisions: Sequence[Decision],
+        concurrency: int,
+        most_calls: int = 1_000_000,
+        starts: Sequence[float] | None = None,
+    ) -> Outcome:
         """Send the decisions, ``concurrency`` at a time, each client the next one when its last is answered.
+
+        Args:
+            decisions: what to send.
+            concurrency: clients of the closed loop.
+            most_calls: calls of ``schedule()`` after which work that is left is an error.
+            starts: an open loop instead: when each decision starts, virtual seconds, whatever was answered by then.
 
         Raises:
             RuntimeError: work is left after ``most_calls`` calls of ``schedule()``.
@@ -111,19 +125,22 @@ class VirtualEngine:
         order = itertools.count()
         started: dict[int, float] = {}
         open_branches: dict[int, int] = {}
-        to_come = iter(enumerate(decisions))
+        to_come = iter(enumerate(decisions) if starts is None else ())
 
-        def send_next() -> None:
-            number, decision = next(to_come, (None, None))
-            if number is None or decision is None:
-                return
-            started[number] = self.now
+        def send(number: int, decision: Decision, at: float) -> None:
+            started[number] = at
             open_branches[number] = len(decision)
             for branch in decision:
-                heapq.heappush(arrivals, (self.now + branch.offset_s, next(order), number, branch))
+                heapq.heappush(arrivals, (at + branch.offset_s, next(order), number, branch))
+
+        def send_next() -> None:
+            for number, decision in itertools.islice(to_come, 1):
+                send(number, decision, self.now)
 
         for _ in range(min(concurrency, len(decisions))):
             send_next()
+        for number, start in enumerate(starts or ()):
+            send(number, decisions[number], start)
         begin = self.now
         for _ in range(most_calls):
             if not self._scheduler.has_unfinished_requests():
@@ -164,6 +181,7 @@ class VirtualEngine:
             branch.tokens,
             block_size=self._block_size,
             salt=branch.salt,
+            max_tokens=branch.max_tokens,
             arrival_time=_EPOCH + at,
             extra_args=branch.hints,
         )

@@ -30,9 +30,9 @@ class RoundRecord:
     schedule_sha256: str
     """Hash of vLLM's ``schedule()`` source."""
     deferrals: dict[str, int] = field(default_factory=dict)
-    """Requests passed over since the last round, by reason: ``pending``, ``zero``, ``allocation``."""
+    """Requests passed over since the last round, by reason: ``pending``, ``promise``, ``zero``, ``allocation``."""
     barriers: dict[str, int] = field(default_factory=dict)
-    """Native breaks of the waiting scan, by site: ``allocation``, ``zero``, ``bound``."""
+    """Native breaks of the waiting scan, by site: ``allocation``, ``zero``, ``round_tokens``; ``bound``."""
     held: int = 0
     """Candidates that the hold before this round let go."""
     hold_ms: float = 0.0
