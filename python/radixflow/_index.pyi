@@ -41,6 +41,15 @@ class PrefixIndex:
         not with that number. Raises `KeyError` for a handle that is not live.
         """
 
+    def retire(self, handle: int) -> None:
+        """Stop counting a key as a peer of others, for good: its request runs and waits no more.
+
+        `shared_with_peers` of any other key then counts it nowhere. Everything else stays: the key is live until
+        `remove`, may be asked about, matches, and covers keys in `residual`. Retiring it again changes nothing.
+
+        The cost grows with the nodes above the key. Raises `KeyError` for a handle that is not live.
+        """
+
     def match_prefix(self, tokens: Tokens, namespace: str = "") -> int:
         """Return how many leading tokens of `tokens` some live key of the namespace shares.
 
@@ -52,7 +61,8 @@ class PrefixIndex:
         """Return the junctions of a key: where its peers part from it.
 
         Pairs `(position, fan_out)`, ascending by position: at least one peer shares exactly `position`
-        tokens with this key (1 <= position <= its length), and `fan_out` peers share at least that many. A
+        tokens with this key (1 <= position <= its length), and `fan_out` peers share at least that many.
+        Peers that are retired are left out of both; this key itself may be retired. A
         peer that is identical to this key, or goes on where it ends, parts from it at its length; a peer
         that ends inside it parts at the peer's length. With A, B and C sharing 300 tokens, and A and B 350:
         `[(300, 2), (350, 1)]` for A. No peers: `[]`.

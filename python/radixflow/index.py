@@ -3,7 +3,8 @@
 `PrefixIndex` is a compressed radix tree over the token ids of the prompts that wait in a scheduler, written
 in Rust (`radixflow._index`, whose stub documents every method). Each prompt is a *key* under a *handle*;
 keys in different *namespaces* never meet, so whatever separates cache entries (salt, LoRA, multimodal
-identity) goes into the namespace.
+identity) goes into the namespace. A request that runs but has not left yet is *retired*: nobody's peer any more, but
+still known. Costs and comparisons: docs/index.md.
 
     >>> from radixflow.index import PrefixIndex
     >>> index = PrefixIndex()
@@ -13,6 +14,9 @@ identity) goes into the namespace.
     [(3, 1)]
     >>> index.residual(second)
     1
+    >>> index.retire(first)
+    >>> index.shared_with_peers(second)
+    []
 """
 
 from __future__ import annotations

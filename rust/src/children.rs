@@ -1,6 +1,6 @@
 //! The children of one node, by the first token of their labels.
 //!
-//! Few children sit in a sorted vector, and their order of arrival is found by looking at each. Above [`FEW`] a
+//! Few children sit in a sorted slice, and their order of arrival is found by looking at each. Above [`FEW`] a
 //! hash map takes over, with an ordered set of the children's first handles, so that removal in any order stays
 //! logarithmic with 100,000 siblings under one shared state.
 
@@ -10,16 +10,16 @@ use crate::arena::NodeId;
 use crate::hashing::{map_bytes, shrink, WordMap};
 use crate::terminals::{set_bytes, NO_HANDLE};
 
-/// The most children a sorted vector holds.
+/// The most children a sorted slice holds.
 pub const FEW: usize = 16;
 
-/// A wide fan becomes a vector again only here, so that one request that comes and goes does not rebuild it.
+/// A wide fan becomes a slice again only here, so that one request that comes and goes does not rebuild it.
 const FEW_AGAIN: usize = 8;
 
 /// Children by first token. `first_of` arguments give the smallest handle at or below a child.
 pub enum Children {
     /// Sorted by token.
-    Few(Vec<(u32, NodeId)>),
+    Few(Box<[(u32, NodeId)]>),
     /// More than [`FEW`] (at least, more than half of that since then).
     Many(Box<Fan>),
 }
@@ -33,10 +33,7 @@ pub struct Fan {
 impl Children {
     /// One child.
     pub fn one(token: u32, id: NodeId) -> Self {
-        // Where there is one child, a second is about to come: a split makes both.
-        let mut few = Vec::with_capacity(2);
-        few.push((token, id));
-        Self::Few(few)
+        Self::Few([(token, id)].into())
     }
 
     /// Number of children.
@@ -70,15 +67,17 @@ impl Children {
         match self {
             Self::Few(few) if few.len() < FEW => {
                 let place = few.partition_point(|&(other, _)| other < token);
-                if few.capacity() == few.len() {
-                    few.reserve_exact(few.len().max(2));
-                }
-                few.insert(place, (token, id));
+                // Of exactly their number: most nodes have two children, and stay so.
+                let mut more = Vec::with_capacity(few.len() + 1);
+                more.extend_from_slice(&few[..place]);
+                more.push((token, id));
+                more.extend_from_slice(&few[place..]);
+                *few = more.into_boxed_slice();
             }
             Self::Few(few) => {
                 let mut firsts: BTreeSet<u64> = few.iter().map(|&(_, id)| first_of(id)).collect();
                 firsts.insert(first);
-                let mut by_token: WordMap<u32, NodeId> = few.drain(..).collect();
+                let mut by_token: WordMap<u32, NodeId> = few.iter().copied().collect();
                 by_token.insert(token, id);
                 *self = Self::Many(Box::new(Fan { by_token, firsts }));
             }
@@ -93,10 +92,8 @@ impl Children {
     pub fn remove(&mut self, token: u32) {
         match self {
             Self::Few(few) => {
-                few.retain(|&(first, _)| first != token);
-                if few.len() * 4 <= few.capacity() {
-                    few.shrink_to_fit();
-                }
+                let rest = few.iter().copied().filter(|&(first, _)| first != token);
+                *few = rest.collect();
             }
             Self::Many(fan) => {
                 fan.by_token.remove(&token);
@@ -104,7 +101,7 @@ impl Children {
                 if fan.by_token.len() <= FEW_AGAIN {
                     let mut few: Vec<_> = fan.by_token.drain().collect();
                     few.sort_unstable();
-                    *self = Self::Few(few);
+                    *self = Self::Few(few.into());
                 }
             }
         }
@@ -146,7 +143,7 @@ impl Children {
     /// Every `(first token, child)`, in no particular order.
     pub fn entries(&self) -> Vec<(u32, NodeId)> {
         match self {
-            Self::Few(few) => few.clone(),
+            Self::Few(few) => few.to_vec(),
             Self::Many(fan) => fan
                 .by_token
                 .iter()
@@ -158,7 +155,7 @@ impl Children {
     /// Heap bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Few(few) => few.capacity() * size_of::<(u32, NodeId)>(),
+            Self::Few(few) => size_of_val(&**few),
             Self::Many(fan) => {
                 size_of::<Fan>()
                     + map_bytes(fan.by_token.capacity(), size_of::<(u32, NodeId)>())
@@ -170,7 +167,7 @@ impl Children {
     /// What is wrong with the container itself, given each child's true first handle.
     pub fn check(&self, first_of: impl Fn(NodeId) -> u64) -> Result<(), String> {
         match self {
-            Self::Few(few) if few.len() > FEW => Err(format!("{} children in a vector", few.len())),
+            Self::Few(few) if few.len() > FEW => Err(format!("{} children in a slice", few.len())),
             Self::Few(few) if !few.is_sorted_by(|a, b| a.0 < b.0) => {
                 Err("children out of order".to_owned())
             }
@@ -193,7 +190,7 @@ impl Children {
 
 impl Default for Children {
     fn default() -> Self {
-        Self::Few(Vec::new())
+        Self::Few(Box::default())
     }
 }
 
@@ -239,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fan_that_shrinks_becomes_a_vector_again() {
+    fn a_fan_that_shrinks_becomes_a_slice_again() {
         let mut children = fan(100);
         for i in (2..100).rev() {
             children.first_changed(i + 1, NO_HANDLE);

@@ -9,6 +9,9 @@ impl Tree {
         if !self.spaces.is_consistent() {
             return Err("the namespaces and their roots disagree".to_owned());
         }
+        if !self.handles.is_consistent() {
+            return Err("the pages of handles contradict themselves".to_owned());
+        }
         let (mut nodes, mut tokens, mut handles) = (0, 0, 0);
         for (name, root) in self.spaces.roots() {
             let node = &self.nodes[root];
@@ -50,6 +53,7 @@ impl Tree {
         let first_of = |child: NodeId| self.nodes[child].first;
         node.children.check(first_of)?;
         let (mut count, mut first) = (node.own.len(), node.own.first());
+        let mut waiting = 0;
         for (token, child) in node.children.entries() {
             let below = &self.nodes[child];
             if below.parent != id {
@@ -62,6 +66,7 @@ impl Tree {
                 ));
             }
             count += below.count as usize;
+            waiting += below.waiting;
             first = first.min(below.first);
         }
         if count != node.count as usize || count == 0 {
@@ -80,12 +85,19 @@ impl Tree {
             return Err("a key without tokens".to_owned());
         }
         for handle in node.own.handles() {
-            if self.handles.get(handle) != Some(id) {
-                return Err(format!("handle {handle} does not lead here"));
+            match self.handles.entry(handle) {
+                Some(entry) if entry.node == id => waiting += u32::from(!entry.retired),
+                _ => return Err(format!("handle {handle} does not lead here")),
             }
             if !self.handles.was_issued(handle) {
                 return Err(format!("handle {handle} was never handed out"));
             }
+        }
+        if waiting != node.waiting {
+            return Err(format!(
+                "it counts {} handles that wait and has {waiting}",
+                node.waiting
+            ));
         }
         Ok(())
     }
@@ -131,11 +143,13 @@ mod tests {
             tree.nodes[id].first = 4;
         });
         assert!(fault.contains("first handle is 3"), "{fault}");
+        let fault = damaged(|tree| tree.handles.retire(3));
+        assert!(fault.contains("2 handles that wait and has 1"), "{fault}");
         let fault = damaged(|tree| tree.tokens += 1);
         assert!(fault.contains("tokens stored"), "{fault}");
-        let fault = damaged(|tree| tree.handles.set(2, 0));
+        let fault = damaged(|tree| tree.handles.relocate(2, 0));
         assert!(fault.contains("handle 2 does not lead here"), "{fault}");
-        let fault = damaged(|tree| tree.handles.set(77, 0));
+        let fault = damaged(|tree| tree.handles.push(77, 0));
         assert!(fault.contains("handles at nodes: 4 found, 5"), "{fault}");
     }
 }

@@ -11,10 +11,14 @@ mod hashing;
 mod input;
 mod integrity;
 mod label;
+#[cfg(feature = "python")]
+mod list;
 #[cfg(test)]
 mod model;
 mod namespace;
 mod node;
+mod page;
+mod queries;
 mod shape;
 mod stats;
 mod terminals;
@@ -106,6 +110,16 @@ mod _index {
                 let handle = read_handle(handle)?;
                 let mut tree = self.lock()?;
                 let found = tree.remove(handle).then_some(());
+                known(&tree, handle, found)
+            })
+        }
+
+        /// Stop counting a key as a peer of others.
+        fn retire(&self, handle: &Bound<'_, PyAny>) -> PyResult<()> {
+            guarded(|| {
+                let handle = read_handle(handle)?;
+                let mut tree = self.lock()?;
+                let found = tree.retire(handle).then_some(());
                 known(&tree, handle, found)
             })
         }

@@ -20,21 +20,23 @@ impl Random {
     }
 }
 
-type Model = Vec<(u64, &'static str, Vec<u32>)>;
+/// Handle, namespace, key, and whether it is retired.
+type Model = Vec<(u64, &'static str, Vec<u32>, bool)>;
 
 fn compare(tree: &Tree, model: &Model, random: &mut Random) {
-    let (handle, space, key) = &model[random.below(model.len())];
+    let (handle, space, key, _) = &model[random.below(model.len())];
     let peers = model
         .iter()
         .filter(|peer| peer.1 == *space && peer.0 != *handle)
-        .map(|peer| (peer.0, shared_length(&peer.2, key)));
-    let peers: Vec<(u64, usize)> = peers.collect();
-    let mut positions: Vec<usize> = peers.iter().map(|peer| peer.1).filter(|&p| p > 0).collect();
+        .map(|peer| (peer.0, shared_length(&peer.2, key), peer.3));
+    let peers: Vec<(u64, usize, bool)> = peers.collect();
+    let waiting = || peers.iter().filter(|peer| !peer.2);
+    let mut positions: Vec<usize> = waiting().map(|peer| peer.1).filter(|&p| p > 0).collect();
     positions.sort_unstable();
     positions.dedup();
     let junctions: Vec<(usize, usize)> = positions
         .iter()
-        .map(|&p| (p, peers.iter().filter(|peer| peer.1 >= p).count()))
+        .map(|&p| (p, waiting().filter(|peer| peer.1 >= p).count()))
         .collect();
     assert_eq!(tree.shared_with_peers(*handle), Some(junctions));
     let ahead = peers.iter().filter(|peer| peer.0 < *handle);
@@ -63,11 +65,16 @@ fn history(seed: u64, alphabet: usize, longest: usize, target: usize, steps: usi
         if grow || model.is_empty() {
             let key = random.key(alphabet, longest);
             let handle = tree.insert(space, &key).unwrap();
-            model.push((handle, space, key));
+            model.push((handle, space, key, false));
         } else {
             let oldest = random.below(2) == 0;
             let place = if oldest { 0 } else { random.below(model.len()) };
             assert!(tree.remove(model.remove(place).0));
+        }
+        if random.below(4) == 0 && !model.is_empty() {
+            let place = random.below(model.len());
+            assert!(tree.retire(model[place].0));
+            model[place].3 = true;
         }
         if let Err(fault) = tree.check_integrity() {
             panic!("seed {seed}, step {step}: {fault}");

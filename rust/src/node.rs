@@ -18,6 +18,8 @@ pub struct Node {
     pub parent: NodeId,
     /// Handles here and below.
     pub count: u32,
+    /// Those of them that are not retired, which is those that count as peers.
+    pub waiting: u32,
 }
 
 impl Node {
@@ -30,6 +32,7 @@ impl Node {
             first: crate::terminals::NO_HANDLE,
             parent: NONE,
             count: 0,
+            waiting: 0,
         }
     }
 
@@ -42,6 +45,7 @@ impl Node {
             first: handle,
             parent,
             count: 1,
+            waiting: 1,
         }
     }
 

@@ -37,7 +37,8 @@ impl Tree {
         let lower = &mut self.nodes[id];
         let (head, tail) = cut(std::mem::take(&mut lower.label), length);
         let (token, below) = (head[0], tail[0]);
-        let (parent, first, count) = (lower.parent, lower.first, lower.count);
+        let (parent, first) = (lower.parent, lower.first);
+        let (count, waiting) = (lower.count, lower.waiting);
         lower.label = tail;
         let upper = self.nodes.insert(Node {
             label: head,
@@ -46,14 +47,16 @@ impl Tree {
             first,
             parent,
             count,
+            waiting,
         });
         self.nodes[id].parent = upper;
         self.nodes[parent].children.replace(token, upper);
         upper
     }
 
-    /// Updates counts and first handles from `id` upwards after `handle` left it.
-    pub(crate) fn forget(&mut self, mut id: NodeId, handle: u64) {
+    /// Updates counts and first handles from `id` upwards after `handle` left it; `retired` handles
+    /// were no longer counted as waiting.
+    pub(crate) fn forget(&mut self, mut id: NodeId, handle: u64, retired: bool) {
         while id != NONE {
             let node = &self.nodes[id];
             let (parent, first) = (node.parent, node.first);
@@ -65,7 +68,9 @@ impl Tree {
                     self.nodes[parent].children.first_changed(handle, first);
                 }
             }
-            self.nodes[id].count -= 1;
+            let node = &mut self.nodes[id];
+            node.count -= 1;
+            node.waiting -= u32::from(!retired);
             id = parent;
         }
     }
@@ -123,7 +128,7 @@ impl Tree {
                 self.nodes[child].parent = to;
             }
             for handle in own {
-                self.handles.set(handle, to);
+                self.handles.relocate(handle, to);
             }
         }
         self.nodes.trim();

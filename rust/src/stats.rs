@@ -35,8 +35,10 @@ impl Tree {
 mod tests {
     use super::*;
 
+    /// The budget of docs/index.md. The first keys bring the first page of everything, 1 KiB in all.
     fn memory_is_within_budget(stats: Stats) -> bool {
-        stats.memory_bytes * 10 <= stats.unique_tokens * 4 * 13 + stats.nodes * 1280
+        let budget = stats.unique_tokens * 4 * 13 / 10 + stats.nodes * 128;
+        stats.memory_bytes <= budget + 1024
     }
 
     #[test]
@@ -50,17 +52,21 @@ mod tests {
             }
         }
         let stats = tree.stats();
-        assert_eq!(stats.handles, 2_000);
+        assert_eq!((stats.handles, stats.nodes), (2_000, 2_501));
         assert!(memory_is_within_budget(stats), "{stats:?}");
     }
 
     #[test]
-    fn a_wide_fan_stays_within_the_memory_budget() {
+    fn a_wide_fan_stays_within_the_memory_budget_at_every_width() {
         let mut tree = Tree::new();
-        for tail in 0..100_000_u32 {
-            tree.insert("", &[1, 2, 3, tail, 4, 5, 6, 7]).unwrap();
+        // One token each is the worst case; a hash map is emptiest where it has just grown, at 7/8 of a power of two.
+        for width in 1..=230_000_u32 {
+            tree.insert("", &[1, 2, 3, width]).unwrap();
+            let grown = ((width - 1) * 8 / 7).is_power_of_two();
+            if width < 100 || width % 10_000 == 0 || grown {
+                let stats = tree.stats();
+                assert!(memory_is_within_budget(stats), "{width}: {stats:?}");
+            }
         }
-        let stats = tree.stats();
-        assert!(memory_is_within_budget(stats), "{stats:?}");
     }
 }

@@ -16,7 +16,7 @@ from radixflow.bench.server import HOST, MODEL_NAME, Server, server_spec, stop_a
 from radixflow.bench.settings import Cell, checked_settings
 from radixflow.models import embedded_model, serve_settings
 
-ARMS = ("stock", "radixflow")
+ARMS = ("stock", "radixflow", "planned")
 BLOCK_SIZE = serve_settings(device="cpu").block_size
 
 

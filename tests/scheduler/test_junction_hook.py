@@ -17,7 +17,7 @@ class Beyond(JunctionPolicy):
     """Ask for a position outside the prompt."""
 
     def plan(self, snapshot):
-        return [snapshot.prompt_tokens + 1000]
+        return [snapshot.native_junction, snapshot.prompt_tokens + 1000]
 
 
 def farthest(config):
@@ -60,17 +60,28 @@ def test_no_peers_no_junction_no_cost(make_bench, tokens):
 
 
 class At(JunctionPolicy):
-    """Always says one position."""
+    """Says one position beside vLLM's own."""
 
     def __init__(self, position):
         self.position = position
 
     def plan(self, snapshot):
-        return [self.position]
+        return [self.position, snapshot.native_junction]
 
 
 def at_16(config):
     return Policy("at", None, DeferPending(), At(16))
+
+
+class NoWhere(JunctionPolicy):
+    """Wants no state stored, not even where vLLM would."""
+
+    def plan(self, snapshot):
+        return []
+
+
+def none(config):
+    return Policy("none", None, DeferPending(), NoWhere())
 
 
 def at_70(config):
@@ -84,10 +95,10 @@ def test_a_planned_junction_is_floored_to_a_block(make_bench, tokens):
     assert bench.step()["A"] == 64
 
 
-def test_a_planned_junction_inside_the_cached_prefix_or_nearer_than_vllms_changes_nothing(make_bench, tokens):
+def test_what_a_policy_answers_replaces_vllms_own_junction(make_bench, tokens):
     shared = tokens("s", 64)
     found = []
-    for preset in ("stock", f"{__file__}:at_16"):
+    for preset in ("stock", f"{__file__}:at_16", f"{__file__}:none"):
         bench = make_bench(preset, block_size=16)
         bench.add("first", [*shared, *tokens("f", 36)])
         bench.stepper.run()
@@ -97,4 +108,5 @@ def test_a_planned_junction_inside_the_cached_prefix_or_nearer_than_vllms_change
         start = len(bench.stepper.rounds)
         bench.step()
         found.append(bench.stepper.rounds[start]["second"])
-    assert found == [64, 64]
+    # The nearer of two positions ends the chunk; without any it runs to the last block.
+    assert found == [64, 16, 96]

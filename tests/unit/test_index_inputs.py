@@ -144,6 +144,7 @@ def test_an_item_may_use_the_index_and_change_the_list_while_it_is_read():
 
 QUERIES = [
     PrefixIndex.remove,
+    PrefixIndex.retire,
     PrefixIndex.shared_with_peers,
     PrefixIndex.residual,
     PrefixIndex.key_length,

@@ -1,6 +1,7 @@
 """Memory, wide fans, and recovery from an internal failure."""
 
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,17 +13,26 @@ def budget(stats):
     return 1.3 * 4 * stats["unique_tokens"] + 128 * stats["nodes"]
 
 
-def test_memory_is_flat_over_many_requests_and_gone_when_the_last_leaves():
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_memory_is_flat_over_a_million_requests_and_gone_when_the_last_leaves():
     index = PrefixIndex()
     baseline = index.stats()["memory_bytes"]
-    waiting, highest = deque(), []
-    for number in range(200_000):
+    waiting, highest, resident = deque(), [], []
+    for number in range(1_000_000):
         waiting.append(index.insert([1, 2, number % 13, number % 1009, number], "ab"[number % 2]))
+        if number % 3 == 0:
+            index.retire(waiting[0])
         if len(waiting) > 500:
             index.remove(waiting.popleft())
-        if number % 1000 == 999:
+        if number % 10_000 == 9_999:
             highest.append(index.stats()["memory_bytes"])
-    assert max(highest[10:]) <= 2 * max(highest[:10])
+            resident.append(resident_bytes())
+    assert max(highest[10:]) <= 1.5 * max(highest[:10])
+    # Four bytes a request would be as much.
+    assert resident[-1] - resident[10] < 4 * 2**20
     index.check_integrity()
     for handle in waiting:
         index.remove(handle)
@@ -45,6 +55,16 @@ def test_decisions_with_a_long_shared_state_stay_within_the_budget():
             index.insert(np.concatenate([state, random.integers(0, 150_000, 64, dtype=np.uint32)]))
     stats = index.stats()
     assert stats["unique_tokens"] <= 200 * (1024 + 4 * 64)
+    assert stats["memory_bytes"] <= budget(stats)
+
+
+@pytest.mark.parametrize("width", [100_000, 7 * 2**14 + 1, 7 * 2**14 + 2])
+def test_a_wide_fan_stays_within_the_budget_also_where_its_maps_have_just_grown(width):
+    index = PrefixIndex()
+    for number in range(width):
+        index.insert([1, 2, 3, number])
+    stats = index.stats()
+    assert stats["nodes"] == width + 2
     assert stats["memory_bytes"] <= budget(stats)
 
 
@@ -95,6 +115,7 @@ def test_an_internal_failure_is_an_ordinary_exception_until_clear():
     for call in (
         lambda: index.insert([1]),
         lambda: index.remove(handle),
+        lambda: index.retire(handle),
         lambda: index.match_prefix([1]),
         lambda: index.shared_with_peers(handle),
         lambda: index.residual(handle),

@@ -22,6 +22,7 @@ class IndexMachine(RuleBasedStateMachine):
         super().__init__()
         self.index = PrefixIndex()
         self.model = {}
+        self.retired = set()
         self.last = 0
 
     def shared_by_peer(self, handle):
@@ -49,6 +50,14 @@ class IndexMachine(RuleBasedStateMachine):
     def insert_equal(self, base):
         namespace, key = self.model.get(base, ("", [0]))
         return self.insert(key, namespace)
+
+    @rule(handle=handles)
+    def retire(self, handle):
+        if handle in self.model:
+            before = self.index.stats()
+            self.index.retire(handle)
+            self.retired.add(handle)
+            assert self.index.stats() == before
 
     @rule(handle=consumes(handles))
     def remove(self, handle):
@@ -84,7 +93,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def junctions_agree(self):
         for handle in self.model:
-            shared = self.shared_by_peer(handle).values()
+            shared = [n for peer, n in self.shared_by_peer(handle).items() if peer not in self.retired]
             positions = sorted({position for position in shared if position > 0})
             expected = [(p, sum(other >= p for other in shared)) for p in positions]
             assert self.index.shared_with_peers(handle) == expected
@@ -132,6 +141,23 @@ def test_equal_longer_and_shorter_keys_part_where_the_shorter_ends():
     assert index.shared_with_peers(short) == [(2, 2)]
     assert index.shared_with_peers(long) == [(2, 2)]
     assert (index.residual(short), index.residual(long), index.residual(twin)) == (2, 1, 0)
+
+
+def test_a_retired_key_is_no_peer_but_covers_and_may_be_asked_about():
+    index = PrefixIndex()
+    first, second, third = (index.insert([1] * 300 + rest) for rest in ([2] * 50 + [3], [2] * 50 + [4], [5] * 60))
+    index.retire(third)
+    index.retire(third)
+    assert index.shared_with_peers(first) == [(350, 1)]
+    assert index.shared_with_peers(third) == [(300, 2)]
+    index.retire(first)
+    assert index.shared_with_peers(second) == []
+    assert index.shared_with_peers(first) == [(350, 1)]
+    assert (index.residual(second), index.residual(third), len(index)) == (1, 60, 3)
+    assert first in index
+    for handle in (first, third, second):
+        index.remove(handle)
+    assert index.stats() == PrefixIndex().stats()
 
 
 def test_keys_that_share_nothing_are_no_peers():

@@ -45,8 +45,11 @@ class Controller:
             track_candidates=policy.admission is not None and wait_s > 0,
             block_size=scheduler.block_size if policy.junctions is not None else 0,
         )
+        # Only beside attention does vLLM tell where a state is missed, and without that nobody would pay for it.
+        tells_missed = len(self._managers) < len(scheduler.kv_cache_manager.coordinator.single_type_managers)
+        tails = policy.tails if tells_missed else None
         self.planner = (
-            Planner(scheduler, self.book, policy.junctions, policy.tails, self.cost)
+            Planner(scheduler, self.book, policy.junctions, tails, self.cost)
             if plans and policy.junctions is not None
             else None
         )

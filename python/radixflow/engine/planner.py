@@ -64,7 +64,8 @@ class Planner:
             peers = index.shared_with_peers(entry.handle)
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
-        entry.is_branch = entry.is_branch or bool(peers) or start > 0
+        # Not that a template's first tokens are the same: a block has to be.
+        entry.is_branch = entry.is_branch or (bool(peers) and peers[-1][0] >= self._block)
         entry.waiting_for_tail = 0
         if native <= start and (not peers or peers[-1][0] - start < self._block - start % self._block):
             # Nobody shares a block boundary behind the start.
@@ -90,6 +91,7 @@ class Planner:
     def first_chunk(self, request: Any, entry: Entry, cached: int, native: int) -> int:  # noqa: ANN401
         """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
         plan = self.positions(request, entry, cached, native)
+        entry.is_branch = entry.is_branch or cached > 0
         block_native = native // self._block * self._block
         entry.native_junction = native if block_native in plan else 0
         if native > cached and not entry.is_counted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,6 +26,18 @@ class ServeSettings(BaseModel):
     flags: list[str]
 
 
+class Served(Protocol):
+    """What a model's shape says about serving it."""
+
+    @property
+    def block_size(self) -> int:
+        """Tokens in one prefix-cache block."""
+
+    @property
+    def max_position(self) -> int:
+        """Tokens of the longest prompt plus answer."""
+
+
 def installed_device() -> Device:
     """Return the device the installed vLLM was built for; the CPU build carries `cpu` in its version."""
     try:
@@ -36,7 +48,7 @@ def installed_device() -> Device:
 
 
 def serve_settings(
-    shape: ModelShape | None = None,
+    shape: Served | None = None,
     *,
     device: Device | None = None,
     max_num_batched_tokens: int = 16_384,

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from radixflow.models import tokenizer, weights
 from radixflow.models.shape import ModelShape
@@ -34,17 +35,37 @@ def _json_bytes(document: object) -> bytes:
     return (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
 
 
-def build_files(shape: ModelShape) -> dict[str, bytes]:
-    """Return every file of the model, name -> bytes; the same bytes for the same shape on any machine."""
+class Buildable(Protocol):
+    """What the files of a model are made from."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens of the vocabulary."""
+
+    @property
+    def max_position(self) -> int:
+        """Tokens of the longest prompt plus answer."""
+
+    def hf_config(self, *, eos_token_id: int, pad_token_id: int) -> dict[str, object]:
+        """Return `config.json`."""
+
+
+def files_of(shape: Buildable, safetensors: bytes) -> dict[str, bytes]:
+    """Return every file of a model, name -> bytes: configuration, tokenizer, and the weights given."""
     vocab = tokenizer.vocabulary(shape.vocab_size)
     eos, pad = vocab[tokenizer.END_OF_TURN], vocab[tokenizer.END_OF_TEXT]
     return {
         "config.json": _json_bytes(shape.hf_config(eos_token_id=eos, pad_token_id=pad)),
         "generation_config.json": _json_bytes({"eos_token_id": eos, "pad_token_id": pad}),
-        "model.safetensors": weights.safetensors_bytes(shape),
+        "model.safetensors": safetensors,
         "tokenizer.json": _json_bytes(tokenizer.tokenizer_json(vocab)),
         "tokenizer_config.json": _json_bytes(tokenizer.tokenizer_config(shape.max_position)),
     }
+
+
+def build_files(shape: ModelShape) -> dict[str, bytes]:
+    """Return every file of the embedded model; the same bytes for the same shape on any machine."""
+    return files_of(shape, weights.safetensors_bytes(shape))
 
 
 def content_hash(files: Mapping[str, bytes]) -> str:
@@ -101,20 +122,30 @@ def embedded_model(shape: ModelShape | None = None, *, root: Path | None = None)
         ModelStoreError: when the cache folder cannot be written.
     """
     shape = ModelShape() if shape is None else shape
-    files = build_files(shape)
+    return keep("tiny-gdn", build_files(shape), {"seed": shape.seed, "shape": shape.model_dump()}, root=root)
+
+
+def keep(stem: str, files: Mapping[str, bytes], details: Mapping[str, object], *, root: Path | None = None) -> Path:
+    """Write a model's files into the cache folder, unless they are there; return their folder.
+
+    Args:
+        stem: start of the folder's name; the content hash is its end.
+        files: name -> bytes.
+        details: what the manifest says beside the hashes.
+        root: cache folder; default `home()`.
+
+    Raises:
+        ModelStoreError: when the cache folder cannot be written.
+    """
     digest = content_hash(files)
-    manifest = {
-        "content_sha256": digest,
-        "seed": shape.seed,
-        "shape": shape.model_dump(),
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
-    }
-    files[MANIFEST] = _json_bytes(manifest)
-    folder = (home() if root is None else root) / "models" / f"tiny-gdn-{digest[:16]}"
-    if _is_intact(folder, files):
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    manifest = _json_bytes({"content_sha256": digest, **details, "files": hashes})
+    whole = {**files, MANIFEST: manifest}
+    folder = (home() if root is None else root) / "models" / f"{stem}-{digest[:16]}"
+    if _is_intact(folder, whole):
         return folder
     try:
-        _publish(folder, files)
+        _publish(folder, whole)
     except OSError as error:
         raise ModelStoreError(
             f"cannot write the embedded model to {folder}: {error.strerror or error}; "

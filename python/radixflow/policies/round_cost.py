@@ -30,8 +30,8 @@ class RoundCost:
 class RoundCostLearner:
     """Least squares over observed rounds, older ones fading: the last 50 or so count.
 
-    Two faint observations stand for the prior, so that rounds of one size only leave the split between fixed
-    and per token as it was believed, and move their sum.
+    Two faint observations stand for the prior, scaled to what was seen, so that rounds of one size only leave the
+    split between fixed and per token as it was believed, and move their sum.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,14 @@ class RoundCostLearner:
 
     def _fit(self) -> RoundCost:
         w = _PRIOR_WEIGHT
-        far = PRIOR_FIXED_S + PRIOR_PER_TOKEN_S * _PRIOR_TOKENS
+        # On a machine ten times as fast, an unscaled prior would make all of a round fixed cost.
+        scale = self._y / (PRIOR_FIXED_S * self._weight + PRIOR_PER_TOKEN_S * self._x)
+        near = scale * PRIOR_FIXED_S
+        far = near + scale * PRIOR_PER_TOKEN_S * _PRIOR_TOKENS
         n = self._weight + 2 * w
         x = self._x + w * _PRIOR_TOKENS
         xx = self._xx + w * _PRIOR_TOKENS**2
-        y = self._y + w * (PRIOR_FIXED_S + far)
+        y = self._y + w * (near + far)
         xy = self._xy + w * _PRIOR_TOKENS * far
         spread = n * xx - x * x
         slope = (n * xy - x * y) / spread if spread > 0 else PRIOR_PER_TOKEN_S
