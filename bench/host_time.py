@@ -2,10 +2,10 @@
 
     .venv/bin/python bench/host_time.py [--presets planned,native] [--siblings 256] [--repeats 40] [--json PATH]
 
-Each repeat builds a scheduler per arm, gives all the same arrivals, runs them to the end, and divides the time
-(of this thread's processor) spent in ``schedule()`` by the requests scheduled. Arms alternate within a repeat; the ratio is the median over
-repeats of arm over stock. Cells: siblings that share their state (deferral skips look-ups), strangers on a
-hybrid model (nothing to share), and a full-attention model (nothing to plan).
+Each repeat builds a scheduler per arm, gives all the same arrivals, runs them to the end, and divides this
+thread's processor time spent in ``schedule()`` by the requests scheduled. Arms alternate within a repeat; the
+ratio is the median over repeats of arm over stock. Cells: siblings that share their state (deferral skips
+look-ups), strangers on a hybrid model (nothing to share), and a full-attention model (nothing to plan).
 """
 
 from __future__ import annotations
@@ -106,10 +106,12 @@ def main(
                     "schedule_and_add_of_stock": round(statistics.median(both), 3),
                 }
             )
-    print("| cell | arm | schedule() us a request | add_request() us | rounds | schedule of stock | both of stock |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+    typer.echo(
+        "| cell | arm | schedule() us a request | add_request() us | rounds | schedule of stock | both of stock |"
+    )
+    typer.echo("|---|---|---:|---:|---:|---:|---:|")
     for row in rows:
-        print("| " + " | ".join(str(value) for value in row.values()) + " |")
+        typer.echo("| " + " | ".join(str(value) for value in row.values()) + " |")
     if json_path is not None:
         json_path.write_text(json.dumps(rows, indent=2) + "\n")
 

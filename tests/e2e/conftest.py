@@ -1,6 +1,7 @@
 """Real `vllm serve` processes with the embedded model, one per arm, started once for all end-to-end tests."""
 
 import asyncio
+import contextlib
 import secrets
 import socket
 from dataclasses import dataclass, field
@@ -60,8 +61,10 @@ def _family(servers):
     found = []
     for server in servers:
         for child in psutil.Process().children(recursive=True):
-            if str(server.spec.port) in " ".join(child.cmdline()):
-                found += [child, *child.children(recursive=True)]
+            # A server that died is a zombie until it is waited for; it must not hide why it died.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if str(server.spec.port) in " ".join(child.cmdline()):
+                    found += [child, *child.children(recursive=True)]
     return found
 
 

@@ -53,6 +53,19 @@ def test_every_kind_of_tokens_makes_the_same_key(tokens):
     index.check_integrity()
 
 
+@pytest.mark.parametrize("odd", [[0], [31], [32, 33], [99], range(0, 100, 7), range(100)], ids=str)
+def test_a_long_list_is_read_past_items_that_are_not_plain_ints(odd):
+    index = PrefixIndex()
+    tokens = list(range(100_000, 100_100))
+    reference = index.insert(array("I", tokens))
+    mixed = [np.uint32(token) if place in odd else token for place, token in enumerate(tokens)]
+    index.insert(mixed)
+    assert index.shared_with_peers(reference) == [(100, 1)]
+    mixed[odd[-1]] = -1
+    with pytest.raises(OverflowError, match=re.escape(f"tokens[{odd[-1]}] is -1")):
+        index.insert(mixed)
+
+
 def test_a_key_is_a_copy():
     index = PrefixIndex()
     tokens = np.array(KEY, dtype=np.uint32)
@@ -135,7 +148,7 @@ def test_an_item_may_use_the_index_and_change_the_list_while_it_is_read():
             index.insert([8])
             return 2
 
-    tokens = [1, Reentrant(), 3, 4]
+    tokens = [1, Reentrant(), *range(1000)]
     handle = index.insert(tokens)
     assert index.key_length(handle) == 2
     assert len(index) == 2
