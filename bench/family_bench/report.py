@@ -10,7 +10,8 @@ from radixflow.bench import report
 Row = Mapping[str, Any]
 
 _MEANINGS = (
-    ("tokens", "tokens computed, all repeats; `vs stock`: median of the ratios of paired repeats"),
+    ("tokens", "tokens computed, all repeats"),
+    ("(stock)", "the figure before it against stock's: median of the ratios of paired repeats"),
     ("least", "fewest tokens anybody could compute: a decision's shared blocks once, what is left once a branch"),
     ("rounds", "non-empty engine steps, all repeats"),
     ("same bits", "branches whose four log-probabilities are bit for bit those of stock's first repeat"),
@@ -28,8 +29,8 @@ def _change(ratio: float) -> str:
 
 
 def _lines(rows: Sequence[Row]) -> list[str]:
-    heads = ["family", "block", "arm", "tokens", "vs stock", "least", "rounds", "vs stock", "same bits"]
-    heads += ["of others, past a block", "as uncached", "= stock", "max |Δp|"]
+    heads = ["family", "block", "arm", "tokens", "(stock)", "least", "rounds", "(stock)", "decisions/s", "(stock)"]
+    heads += ["same bits", "of others, past a block", "as uncached", "= stock", "max |Δp|"]
     lines = [heads, ["---", "---:", "---"] + ["---:"] * (len(heads) - 3)]
     for row in rows:
         agreement = row["agreement"]
@@ -45,6 +46,8 @@ def _lines(rows: Sequence[Row]) -> list[str]:
                 f"{row['least_tokens']:,}",
                 f"{row['worker_rounds']:,}",
                 _change(row["rounds_vs_stock"]),
+                f"{row['request_throughput']:.2f}",
+                _change(row["versus_baseline"]["request_throughput_median"]),
                 f"{row['same_bits']}/{row['branches']}",
                 f"{row['other_bits_past_a_block']}/{others}" if others else "-",
                 f"{same}/{known}" if known else "-",

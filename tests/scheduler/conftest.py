@@ -15,7 +15,7 @@ import radixflow
 from radixflow.simulate.rig import build_scheduler, make_request, vllm_config
 from radixflow.simulate.stepper import Stepper
 
-PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag")
+PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag", "planned")
 
 
 class FakeClock:
@@ -70,26 +70,39 @@ class Bench:
             book = scheduler.controller.book
             assert not book.entries
             assert not book.candidates
+            assert len(book.groups) == 0
             if book.index is not None:
                 assert len(book.index) == 0
                 book.index.check_integrity()
+            if scheduler.controller.planner is not None:
+                assert len(scheduler.controller.planner.promises) == 0
 
 
 @pytest.fixture
 def make_bench() -> Callable[..., Bench]:
-    """Build a bench: a preset's name (or ``stock``), then the rig's options."""
+    """Build a bench: a preset's name (or ``stock``), then the rig's options.
 
-    def build(preset: str, family: str = "hybrid", log_stats: bool = False, **options: Any) -> Bench:
+    Every state can be hit unless ``retention`` is 0, vLLM's default: tables of rounds are easier to read that way.
+    """
+
+    def build(
+        preset: str,
+        family: str = "hybrid",
+        log_stats: bool = False,
+        checkpoint_blocks: int = 0,
+        retention: int | None = None,
+        **options: Any,
+    ) -> Bench:
         settings = {"wait_ms": 0, **options.pop("settings", {})}
         if preset == "stock":
             config = vllm_config(**options)
-            scheduler = build_scheduler(VllmScheduler, config, family, log_stats)
+            scheduler = build_scheduler(VllmScheduler, config, family, log_stats, checkpoint_blocks, retention)
         else:
             config = vllm_config(settings={"policy": preset, **settings}, **options)
-            scheduler = build_scheduler(radixflow.Scheduler, config, family, log_stats)
+            scheduler = build_scheduler(radixflow.Scheduler, config, family, log_stats, checkpoint_blocks, retention)
         clock = FakeClock()
         scheduler.clock = clock
-        return Bench(scheduler, Stepper(scheduler), clock, config.cache_config.block_size)
+        return Bench(scheduler, Stepper(scheduler), clock, scheduler.hash_block_size)
 
     return build
 

@@ -24,7 +24,7 @@ def cheap_rounds(bench) -> None:
 def planned(make_bench):
     def build(**options):
         settings = {"round_tokens": "budget", **options.pop("settings", {})}
-        bench = make_bench("planned", settings=settings, **{"block_size": 16, **options})
+        bench = make_bench("planned", settings=settings, **{"block_size": 16, "retention": 0, **options})
         cheap_rounds(bench)
         return bench
 
@@ -50,6 +50,18 @@ def test_the_producer_stops_where_its_siblings_part_and_they_start_there(planned
         bench.add(name, [*tokens("s", 64), *tokens(name, 40)], max_tokens=2)
     assert bench.step() == {"A": 64}
     assert bench.step() == {"A": 32, "B": 32, "C": 32, "D": 32}
+    bench.stepper.run()
+    bench.assert_clean()
+
+
+def test_a_prompt_that_its_siblings_continue_keeps_its_last_state(planned, tokens):
+    bench = planned()
+    bench.add("A", tokens("s", 64), max_tokens=2)
+    for name in "BC":
+        bench.add(name, [*tokens("s", 64), *tokens(name, 20)], max_tokens=2)
+    assert bench.step() == {"A": 64}
+    second = bench.step()
+    assert (second["B"], second["C"]) == (16, 16)
     bench.stepper.run()
     bench.assert_clean()
 

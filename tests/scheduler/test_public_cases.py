@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-ALL = ["stock", "native", "rows", "flex", "radixflow", "radixflow_frag"]
+ALL = ["stock", "native", "rows", "flex", "radixflow", "radixflow_frag", "planned"]
 BARRIERS = ["stock", "native", "rows", "flex"]
-DEFERRING = ["radixflow", "radixflow_frag"]
+DEFERRING = ["radixflow", "radixflow_frag", "planned"]
 
 
 # Case 1, vLLM #29387: a consumer stops the scan, so an unrelated request behind it waits too.
@@ -35,7 +35,8 @@ def test_case_1_a_pending_state_stops_nobody_else(make_bench, tokens, preset):
     bench.assert_clean()
 
 
-@pytest.mark.parametrize("preset", DEFERRING)
+# `planned` computes 64 tokens eight times: a round costs more (see test_planned for states that are worth one).
+@pytest.mark.parametrize("preset", ["radixflow", "radixflow_frag"])
 def test_case_1_a_consumer_never_runs_in_its_producers_round(make_bench, tokens, preset):
     bench = make_bench(preset, block_size=16)
     shared = tokens("shared", 64)
@@ -53,6 +54,7 @@ def test_case_1_a_consumer_never_runs_in_its_producers_round(make_bench, tokens,
 ROUNDS_OF_D = {
     **dict.fromkeys([*BARRIERS, "radixflow"], 4),
     "radixflow_frag": 1,
+    "planned": 1,
 }
 
 
@@ -141,7 +143,7 @@ def test_case_7_abort_a_deferred_request(make_bench, tokens, preset):
     bench.add("A", shared)
     bench.add("B", [*shared, *tokens("b", 16)])
     assert bench.step() == {"A": 64}
-    assert bench.totals["deferrals.pending"] == 1
+    assert bench.totals["deferrals.promise" if preset == "planned" else "deferrals.pending"] == 1
     bench.stepper.abort("B")
     assert bench.step() == {}
     bench.assert_clean()

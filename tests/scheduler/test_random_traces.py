@@ -13,11 +13,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vllm.v1.core.sched.interface import PauseState
 
-PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag")
+PRESETS = ("native", "rows", "flex", "radixflow", "radixflow_frag", "planned")
 BLOCK = 16
 WAIT_MS = 5
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
+hints = st.one_of(
+    st.none(),
+    st.none(),
+    st.fixed_dictionaries(
+        {
+            "radixflow_group": st.sampled_from(["g", "h", 7]),
+            "radixflow_group_size": st.sampled_from([1, 3, 4096, -1]),
+            "radixflow_shared_tokens": st.sampled_from([0, 16, 40, 10**9]),
+        }
+    ),
+)
 arrival = st.fixed_dictionaries(
     {
         "kind": st.just("add"),
@@ -27,6 +38,7 @@ arrival = st.fixed_dictionaries(
         "salt": st.sampled_from([None, None, "x", "y"]),
         "priority": st.integers(0, 2),
         "max_tokens": st.sampled_from([1, 1, 4, 48]),
+        "hints": hints,
     }
 )
 crowd = st.fixed_dictionaries({"kind": st.just("crowd"), "first": arrival, "count": st.integers(3, 10)})
@@ -50,6 +62,7 @@ trace = st.fixed_dictionaries(
         "queue": st.sampled_from(["fcfs", "priority"]),
         "reserve_full_prompt": st.booleans(),
         "family": st.sampled_from(["hybrid", "hybrid", "attention", "recurrent"]),
+        "retention": st.sampled_from([None, 0]),
     }
 )
 
@@ -71,6 +84,8 @@ class Watch:
         self.bound_s = wait_ms / 1e3
         self.aborted = set()
         self.alive = []
+        self.short = set()
+        """Requests that a planning preset keeps no key of: they have no whole block to share."""
 
     def look(self, scheduled=False):
         bench, scheduler = self.bench, self.bench.scheduler
@@ -81,14 +96,18 @@ class Watch:
         assert set(book.entries) <= set(scheduler.requests)
         if book.index is not None:
             book.index.check_integrity()
-            # A key for each request whose prefill has not ended, and for nobody else.
+            # A key for each request whose prefill has not ended, and for nobody else. Junctions need a whole block.
             prefilling = {
                 name
                 for name, request in scheduler.requests.items()
-                if request.status.name != "RUNNING" or request.is_prefill_chunk
+                if (request.status.name != "RUNNING" or request.is_prefill_chunk) and name not in self.short
             }
             indexed = {name for name, entry in book.entries.items() if entry.handle is not None}
-            assert indexed == prefilling
+            if controller.planner is None:
+                assert indexed == prefilling
+            else:
+                # Who decoded beyond a block before it was preempted has one.
+                assert prefilling <= indexed <= prefilling | self.short
             assert len(book.index) == len(indexed)
         for name, entry in book.entries.items():
             assert entry.deferrals <= controller.config.max_bypass, name
@@ -114,12 +133,17 @@ class Watch:
 
     def add(self, name, event, own):
         self.alive.append(name)
+        plans = getattr(getattr(self.bench.scheduler, "controller", None), "planner", None) is not None
+        if plans and event["shared"] + event["own"] <= BLOCK:
+            self.short.add(name)
         self.bench.add(
             name,
             prompt(event, own),
             salt=event["salt"],
             priority=event["priority"],
             max_tokens=event["max_tokens"],
+            extra_args=event["hints"],
+            arrival_time=1_000.0 + self.bench.clock.now + 1e-6 * len(self.alive),
         )
 
     def play(self, events):
@@ -161,6 +185,7 @@ def build(make_bench, preset, case, **settings):
     return make_bench(
         preset,
         family=case["family"],
+        retention=case["retention"],
         block_size=BLOCK,
         num_blocks=case["num_blocks"],
         budget=case["budget"],

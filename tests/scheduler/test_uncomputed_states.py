@@ -19,7 +19,6 @@ from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 
 import radixflow
 from radixflow.engine import uncomputed
-from radixflow.engine.promises import PromiseTable
 from radixflow.policies import PRESETS
 from radixflow.simulate.rig import build_scheduler, make_request, vllm_config
 from radixflow.simulate.state_worker import StateFault, StateWorker
@@ -179,9 +178,7 @@ def test_57580_vllm_hits_what_nobody_computed(tokens, preset, case, in_flight):
 @pytest.mark.parametrize("in_flight", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("preset", GUARDED)
-def test_57580_no_preset_hits_what_nobody_computed(tokens, monkeypatch, preset, case, in_flight):
-    # `high` is not to wait for what `low` will store: here both have to run.
-    monkeypatch.setattr(PromiseTable, "find", lambda *_: None)
+def test_57580_no_preset_hits_what_nobody_computed(tokens, preset, case, in_flight):
     case = CASES[case]
     worker = build(
         preset,
@@ -420,9 +417,8 @@ def test_56525_an_aborted_round_that_did_not_run_would_be_noticed(tokens, preset
 
 @pytest.mark.parametrize("in_flight", [2, 3])
 @pytest.mark.parametrize("preset", ["stock", *PRESETS])
-def test_56525_a_producer_preempted_in_flight_keeps_what_runs(tokens, monkeypatch, preset, in_flight):
+def test_56525_a_producer_preempted_in_flight_keeps_what_runs(tokens, preset, in_flight):
     """`low`'s third chunk is in flight when it is preempted: its state will be there, and may be hit."""
-    monkeypatch.setattr(PromiseTable, "find", lambda *_: None)
     case = dataclasses.replace(CASES["hybrid"], num_blocks=16 + in_flight, high=128)
     worker = build(preset, num_blocks=case.num_blocks, budget=128, queue="priority", async_scheduling=True)
     flight = Flight(worker, in_flight)

@@ -44,6 +44,7 @@ def settings(tmp_path, **values):
         "repeats": 2,
         "warmup_decisions": 1,
         "concurrency": [1, 2],
+        "arms": ["stock", "radixflow"],
     }
     return checked_settings(**{**defaults, "result_dir": tmp_path / "results", **values})
 

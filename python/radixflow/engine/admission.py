@@ -13,6 +13,8 @@ from radixflow.policies import AdmissionPolicy, AdmissionSnapshot, Release, Roun
 MOST_POLLS = 2_000
 """Empty calls one hold may cost, whatever the clock says: far above 100 ms of 1 ms polls."""
 
+_SAVES_NO_ROUND = (Release.READY, Release.TOKENS)
+
 CLOCK_GRAIN_S = 1e-9
 """Differences of a float clock below this are rounding, not time."""
 
@@ -45,7 +47,12 @@ class Admission:
         self._dependent_tokens: int | None = None
         self._stamps = StampClock()
         self.watch = (
-            ArrivalWatch(scheduler.hash_block_size, scheduler.block_size, planner is not None)
+            ArrivalWatch(
+                scheduler.hash_block_size,
+                scheduler.block_size,
+                scheduler.max_num_scheduled_tokens,
+                recurrent=planner is not None,
+            )
             if policy.learns
             else None
         )
@@ -123,7 +130,8 @@ class Admission:
                 stamp=min(request.arrival_time for request in requests),
                 wait_s=self.wait_s,
                 held_s=held,
-                joined=0 if held is None or reason is Release.READY else len(candidates) - self._hold_first,
+                # Who is ready can't share the round with those that wait for it; who doesn't fit can't either.
+                joined=0 if held is None or reason in _SAVES_NO_ROUND else len(candidates) - self._hold_first,
                 dependent_tokens=self._dependent_tokens,
             )
         )
@@ -131,7 +139,7 @@ class Admission:
     def chunk_given(self, request: Any, cached: int) -> None:  # noqa: ANN401
         """Note a request of the watched round."""
         if self.watch is not None and self.watch.current is not None and not self.watch.current.running:
-            end = self._planner.stored_anyway(request) if self._planner is not None else 0
+            end = self._planner.first_stored(request, cached) if self._planner is not None else 0
             self.watch.started(request, end, cached)
 
     def round_scheduled(self, tokens: int) -> None:
@@ -152,7 +160,8 @@ class Admission:
         watch = self.watch.current if self.watch is not None else None
         if self.watch is None or watch is None or watch.seconds is None:
             return
-        balance = self._cost.cost.balance_tokens
+        # Where junctions are worth a round; see PlannedJunctions.
+        balance = min(self._cost.cost.balance_tokens, self._scheduler.max_num_scheduled_tokens)
         observation = self.watch.finish(self._cost.cost, lambda tokens, consumers: tokens * consumers > balance)
         if observation is not None:
             self.policy.observe(observation)

@@ -95,11 +95,12 @@ def seem_related(one: Sequence[int], other: Sequence[int]) -> bool:
 class ArrivalWatch:
     """At most one watched round at a time."""
 
-    def __init__(self, hash_block: int, block: int, recurrent: bool) -> None:
-        """Set the sizes of a hash block and a state block, tokens, and whether there are recurrent states."""
+    def __init__(self, hash_block: int, block: int, budget: int, recurrent: bool) -> None:
+        """Set the sizes of a hash block, a state block and a round, tokens; and whether there are recurrent states."""
         self.current: Watch | None = None
         self._hash_block = hash_block
         self._block = block
+        self._budget = budget
         self._recurrent = recurrent
 
     def begin(self, watch: Watch) -> None:
@@ -144,10 +145,13 @@ class ArrivalWatch:
         if watch.dependent_tokens is not None:
             at = watch.held_s
         elif not held:
-            inside = [(offset, one[2]) for offset, one in zip(offsets, arrivals, strict=True) if 0.0 <= offset <= bound]
+            inside = [one for offset, one in zip(offsets, arrivals, strict=True) if 0.0 <= offset <= bound]
             joined = len(inside)
             if self._recurrent and inside:
-                joined, repeated, at = self._relate(watch, inside, is_worth)
+                asked = [(stamp - watch.stamp, hashes) for stamp, _, hashes in inside]
+                joined, repeated, at = self._relate(watch, asked, is_worth)
+            if joined and not self._saves_round(watch, inside):
+                joined = 0
         return StartObservation(
             traffic=watch.traffic,
             wait_s=bound,
@@ -159,6 +163,19 @@ class ArrivalWatch:
             dependent_offset=at,
             cost=cost,
         )
+
+    def _saves_round(self, watch: Watch, joining: Sequence[tuple[float, Sequence[int], Sequence[Any]]]) -> bool:
+        """Whether the round's tokens and those of who joined take fewer rounds together than one after the other."""
+        budget = self._budget
+        here = sum(max(1, len(one.tokens) - one.cached) for one in watch.started)
+        there = 0
+        for _, tokens, hashes in joining:
+            covered = 0
+            if not self._recurrent:
+                some = watch.started[:_MOST_COMPARED]
+                covered = max((shared_tokens(one.hashes, hashes, self._hash_block) for one in some), default=0)
+            there += max(1, len(tokens) - covered)
+        return -(-(here + there) // budget) < -(-here // budget) + -(-there // budget)
 
     def _relate(
         self, watch: Watch, inside: Sequence[tuple[float, Sequence[Any]]], is_worth: Callable[[int, int], bool]

@@ -29,6 +29,10 @@ class Entry:
     """It has not been given a chunk since it was added, or since it was preempted."""
     cached_tokens: int | None = None
     """Prefix tokens found in the cache when the entry was last asked for; None: not looked up."""
+    hit: int = 0
+    """Prefix tokens it would start from, when the scan looked last."""
+    overtook: bool = False
+    """It was given its first chunk while others were passed over for want of a state."""
     deferrals: int = 0
     first_deferred_at: float | None = None
     hints: Hints | None = None

@@ -251,6 +251,8 @@ class Controller:
             entry = self.book.entries.get(request.request_id)
             if self.planner is None or entry is None:
                 return native_junction
+            entry.hit = cached_tokens
+            entry.overtook = self.traversal is not None and self.traversal.overtakes
             return self.planner.first_chunk(request, entry, cached_tokens, native_junction)
         except Exception as error:  # noqa: BLE001
             self._fail("junctions", error)
@@ -274,7 +276,8 @@ class Controller:
         if self.planner is None or self._native_call or entry is None or tokens <= 0:
             return tokens
         try:
-            return self.planner.chunk_end(request, entry, start, offered, start + tokens) - start
+            tokens = self.planner.chunk_end(request, entry, start, offered, start + tokens) - start
+            return tokens if self.traversal is None else self.traversal.leave_room(request, entry, start, tokens)
         except Exception as error:  # noqa: BLE001
             self._fail("junctions", error)
             return tokens

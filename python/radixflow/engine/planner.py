@@ -7,10 +7,14 @@ from typing import Any
 
 from radixflow.engine.book import Entry, WaitingBook
 from radixflow.engine.promises import Promise, PromiseTable, prefix_hash
+from radixflow.engine.readiness import recurrent_managers
+from radixflow.engine.stored import StoredStates
 from radixflow.policies import JunctionPolicy, JunctionSnapshot, RoundCostLearner, TailPolicy, TailSnapshot
 
 _MOST_PREFIXES = 4_096
 _MOST_TAILS = 65_536
+_MOST_CREDIT = 4.0
+_DEBT_LASTS = 64.0
 
 
 class Planner:
@@ -34,9 +38,18 @@ class Planner:
         self._hash_block = scheduler.hash_block_size
         self._repeated: OrderedDict[Any, int] = OrderedDict()
         """Tokens computed again by hash of the prefix vLLM would have stored a state at."""
+        self._owed = 0.0
+        """See :meth:`_settle`, tokens."""
         self._tails: OrderedDict[Any, None] = OrderedDict()
         """Prefixes whose last state was left out on purpose, by hash."""
         self.promises = PromiseTable(self._hash_block, self.is_open)
+        groups = [group for group, _ in recurrent_managers(scheduler.kv_cache_manager)]
+        self._stored = StoredStates(scheduler, groups)
+
+    def find_promise(self, request: Any) -> Promise | None:  # noqa: ANN401
+        """Return the open promise that offers a request most, unless the cache may hold more of it already."""
+        promise = self.promises.find(request)
+        return None if promise is None or self._stored.may_hit_beyond(request, promise[1]) else promise
 
     def is_open(self, promise: Promise) -> bool:
         """Whether a promise's producer runs and had not come as far when the last round ended."""
@@ -48,6 +61,15 @@ class Planner:
         block = int(self._block)
         last = int(request.num_tokens) // block * block
         return max(0, last - block) if self._scheduler.use_eagle else last
+
+    def first_stored(self, request: Any, start: int) -> int:  # noqa: ANN401
+        """Return the position of the first state that vLLM stores of a prompt, alone in its rounds; 0 for none."""
+        anyway, reach = self.stored_anyway(request), start + int(self._scheduler.max_num_scheduled_tokens)
+        if anyway <= start or reach >= anyway:
+            return anyway
+        # A chunk ends on a block boundary, unless a block is more than a round.
+        block = int(self._block)
+        return max(reach // block, start // block + 1) * block
 
     def positions(self, request: Any, entry: Entry, start: int, native: int) -> tuple[int, ...]:  # noqa: ANN401
         """Ask the policy where the prefill that is left should store states.
@@ -82,16 +104,22 @@ class Planner:
             peers=tuple(peers),
             stored_anyway=anyway,
             repeated_tokens=self._repeated.get(key, 0),
+            owed_tokens=self._owed,
             unfinished=len(self._scheduler.requests),
+            token_budget=self._scheduler.max_num_scheduled_tokens,
             cost=self._cost.cost,
         )
         answers = {int(position) // self._block * self._block for position in self._policy.plan(snapshot)}
-        return tuple(sorted(p for p in answers if start < p < request.num_tokens))
+        if self._scheduler.mamba_has_prefill_checkpoint_blocks:
+            # There the last state is stored on the way.
+            answers.discard(anyway)
+        # A prompt that ends on a block boundary keeps its last state only where that is a junction.
+        return tuple(sorted(p for p in answers if start < p < request.num_tokens or p == anyway > start))
 
     def first_chunk(self, request: Any, entry: Entry, cached: int, native: int) -> int:  # noqa: ANN401
         """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
         plan = self.positions(request, entry, cached, native)
-        entry.is_branch = entry.is_branch or cached > 0
+        entry.is_branch = entry.is_branch or cached > 0 or native > 0
         block_native = native // self._block * self._block
         entry.native_junction = native if block_native in plan else 0
         if native > cached and not entry.is_counted:
@@ -143,7 +171,7 @@ class Planner:
         promised = plan
         if entry.waiting_for_tail:
             last = self.stored_anyway(request)
-            if last > start and last not in plan:
+            if start < last < request.num_tokens and last not in plan:
                 promised = (*plan, last)
         entry.plan = plan
         if promised != entry.promised:
@@ -159,10 +187,27 @@ class Planner:
             if self._tail_policy is not None:
                 self._tail_policy.missed(native - cached)
         repeated = self._repeated.pop(key, 0)
+        self._settle(native - cached, repeated > 0, kept)
         if not kept:
             self._repeated[key] = repeated + native - cached
             if len(self._repeated) > _MOST_PREFIXES:
                 self._repeated.popitem(last=False)
+
+    def _settle(self, tokens: int, again: bool, kept: bool) -> None:
+        """Keep the account of vLLM's own junctions: what it cost or saved to leave them out.
+
+        One left out saves a round, split among the requests at work. Asked for again, its tokens are computed
+        again, and once it is kept the round is paid after all. A debt is forgotten at 1/64 of a round a junction.
+        """
+        balance = min(self._cost.cost.balance_tokens, float(self._scheduler.max_num_scheduled_tokens))
+        price = balance / max(1, len(self._scheduler.requests))
+        if again:
+            self._owed += tokens + (price if kept else 0.0)
+        elif not kept:
+            self._owed -= price
+        elif self._owed > 0.0:
+            self._owed -= price / _DEBT_LASTS
+        self._owed = max(self._owed, -_MOST_CREDIT * price)
 
 
 def _with_announced(peers: list[tuple[int, int]], entry: Entry) -> list[tuple[int, int]]:

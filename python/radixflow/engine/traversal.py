@@ -39,12 +39,19 @@ class Traversal:
         self._cost = cost
         self._passed = passed
         self._now = 0.0
+        self._due: dict[str, int] = {}
+        """Who was passed over in this call for want of a state, and the tokens it has left after that."""
+        self._reserved = self._room = 0
         self._least_left = -1
         """Budget left at which the scan stops once somebody was passed over; below 0: never."""
 
     def begin(self, now: float) -> None:
         """Start a call of ``schedule()``."""
         self._now = now
+        # Once: who still can't run, for want of blocks say, gets no second round kept free.
+        due, self._due = self._due, {}
+        self._reserved = sum(tokens for name, tokens in due.items() if self._is_ready(name))
+        self._room = max(0, self._scheduler.max_num_scheduled_tokens - self._reserved)
         self._least_left = -1
         limit = self.policy.round_tokens(
             RoundSnapshot(now, self._scheduler.max_num_scheduled_tokens, self._scheduler.block_size, self._cost.cost)
@@ -59,6 +66,24 @@ class Traversal:
         self._recorder.barrier("round_tokens")
         return True
 
+    @property
+    def overtakes(self) -> bool:
+        """Whether who starts now overtakes somebody who waits for a state."""
+        return bool(self._due)
+
+    def leave_room(self, request: Any, entry: Entry, start: int, tokens: int) -> int:  # noqa: ANN401
+        """Return the tokens of a chunk that leave room for those whom the request overtook and who can run now.
+
+        vLLM serves who runs first: what is left of a long prompt would go before all who wait, for rounds on end.
+        """
+        if not self._reserved or not entry.overtook or request.status.name != "RUNNING":
+            return tokens
+        if tokens > self._room:
+            block = int(self._scheduler.block_size)
+            tokens = max(0, (start + self._room) // block * block - start)
+        self._room -= tokens
+        return tokens
+
     def awaits_promise(self, request: Any) -> bool:  # noqa: ANN401
         """Whether a running producer is to store a state that this request needs; it is passed then."""
         assert self._planner is not None
@@ -72,7 +97,7 @@ class Traversal:
         if promise is None or not promises.is_open(promise):
             if promise is None and entry.promises_seen == promises.version:
                 return False
-            promise = entry.promise = promises.find(request) if request.status.name == "WAITING" else None
+            promise = entry.promise = self._planner.find_promise(request) if request.status.name == "WAITING" else None
             if promise is None:
                 entry.promises_seen = promises.version
                 return False
@@ -80,6 +105,7 @@ class Traversal:
             self._recorder.barrier("bound")
             return False
         self._defer(request, entry, "promise")
+        self._due[request.request_id] = request.num_tokens - promise[1]
         return True
 
     def passes(self, request: Any, kind: BarrierKind, pending: bool) -> bool:  # noqa: ANN401
@@ -105,7 +131,16 @@ class Traversal:
             self._recorder.barrier("bound")
             return False
         self._defer(request, entry, "pending" if pending else kind.value)
+        if pending:
+            self._due[request_id] = request.num_tokens - entry.hit
         return True
+
+    def _is_ready(self, request_id: str) -> bool:
+        """Whether a request that waited for a state waits for it no longer, and still waits."""
+        entry = self._book.entries.get(request_id)
+        if entry is None or not entry.waits:
+            return False
+        return entry.promise is None or self._planner is None or not self._planner.promises.is_open(entry.promise)
 
     def _waited(self, entry: Entry) -> float:
         return 0.0 if entry.first_deferred_at is None else self._now - entry.first_deferred_at

@@ -165,8 +165,12 @@ class JunctionSnapshot:
     """The last multiple of the block size in its prompt, where vLLM stores a state in any case; 0 for none."""
     repeated_tokens: int = 0
     """Tokens computed again so far because ``native_junction``'s state was not stored when it was asked for."""
+    owed_tokens: float = 0.0
+    """What leaving such junctions out has cost more than it saved, over all prefixes; below 0: it has paid."""
     unfinished: int = 1
     """Requests that wait or run, this one included: rounds that are run for them are no longer this one's alone."""
+    token_budget: int = 1 << 30
+    """Tokens a round may hold."""
     cost: RoundCost = field(default_factory=RoundCost)
     """What a round takes."""
 

@@ -76,7 +76,7 @@ class LearnedAdmission(AdmissionPolicy):
         if estimate.distrust:
             estimate.distrust -= 1
         was_positive = estimate.gain_s > 0.0
-        if not estimate.seen:
+        if not estimate.seen and gain <= 0.0:
             estimate.gain_s = gain
         else:
             step = _GAIN_STEP if gain > estimate.gain_s else _LOSS_STEP

@@ -32,12 +32,14 @@ class PlannedJunctions(JunctionPolicy):
         # are those who could start from a state of this prompt that isn't stored yet.
         start = snapshot.cached_tokens // snapshot.block_size * snapshot.block_size + snapshot.block_size
         company = 1 + max((fan_out for position, fan_out in snapshot.peers if position >= start), default=0)
-        price = self.round_weight * snapshot.cost.balance_tokens / max(1.0, snapshot.unfinished / company)
+        # As many as fill a round save one, whatever rounds take.
+        tokens = min(self.round_weight * snapshot.cost.balance_tokens, snapshot.token_budget)
+        price = tokens / max(1.0, snapshot.unfinished / company)
         chosen = self._best(snapshot, price)
         native = snapshot.native_junction
         if native > snapshot.cached_tokens and native not in chosen:
             asked = snapshot.repeated_tokens + native - snapshot.cached_tokens
-            if asked >= price or native == snapshot.stored_anyway:
+            if asked + max(0.0, snapshot.owed_tokens) >= price or native == snapshot.stored_anyway:
                 chosen = sorted([*chosen, native])
         return chosen
 

@@ -55,7 +55,11 @@ def _model_config(max_model_len: int) -> ModelConfig:
 
 
 def kv_cache_config(
-    num_blocks: int, block_size: int, family: Literal["hybrid", "attention", "recurrent"]
+    num_blocks: int,
+    block_size: int,
+    family: Literal["hybrid", "attention", "recurrent"],
+    checkpoint_blocks: int = 0,
+    retention: int | None = 0,
 ) -> KVCacheConfig:
     """Describe the cache of a model family: attention, recurrent states in ``align`` mode, or both.
 
@@ -63,15 +67,29 @@ def kv_cache_config(
         num_blocks: blocks of the pool, the null block included.
         block_size: tokens a block.
         family: which groups there are.
+        checkpoint_blocks: states that a chunk stores besides the one at its end, as FlashKDA's kernels do.
+        retention: vLLM's ``prefix_cache_retention_interval``, tokens. 0, its default: only the state at a prompt's
+            last boundary and at its junction can be hit; None: that of every chunk's end.
     """
     groups = []
     if family != "recurrent":
         attention = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32)
         groups.append(KVCacheGroupSpec(["attention"], attention))
     if family != "attention":
-        state = MambaSpec(block_size=block_size, shapes=((1, 1),), dtypes=(torch.float32,), mamba_cache_mode="align")
+        state = MambaSpec(
+            block_size=block_size,
+            shapes=((1, 1),),
+            dtypes=(torch.float32,),
+            mamba_cache_mode="align",
+            num_prefill_checkpoint_blocks=checkpoint_blocks,
+        )
         groups.append(KVCacheGroupSpec(["state"], state))
-    return KVCacheConfig(num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=groups)
+    return KVCacheConfig(
+        num_blocks=num_blocks,
+        kv_cache_tensors=[],
+        kv_cache_groups=groups,
+        prefix_cache_retention_interval=retention,
+    )
 
 
 def vllm_config(
@@ -88,12 +106,14 @@ def vllm_config(
     pipeline_parallel_size: int = 1,
     kv_connector: str | None = None,
     reserve_full_prompt: bool = True,
+    match_unit: int | None = None,
 ) -> VllmConfig:
     """Build an engine configuration. Sizes are tokens, but for ``num_blocks`` and ``max_num_seqs`` (rows).
 
     Args:
         settings: RadixFlow's own, as under ``--additional-config``'s key ``radixflow``.
         reserve_full_prompt: vLLM's ``scheduler_reserve_full_isl``: admit a prompt only if all of it fits.
+        match_unit: vLLM's ``--prefix-match-unit``: tokens a block hash covers, default ``block_size``.
     """
     config = VllmConfig(
         scheduler_config=SchedulerConfig(
@@ -122,6 +142,7 @@ def vllm_config(
     config.cache_config.block_size = block_size
     config.cache_config.mamba_cache_mode = "align"
     config.cache_config.enable_prefix_caching = caching
+    config.cache_config.prefix_match_unit = match_unit
     return config
 
 
@@ -130,16 +151,20 @@ def build_scheduler(
     config: VllmConfig,
     family: Literal["hybrid", "attention", "recurrent"] = "hybrid",
     log_stats: bool = False,
+    checkpoint_blocks: int = 0,
+    retention: int | None = 0,
 ) -> Any:  # noqa: ANN401
-    """Build a scheduler as vLLM's engine core does, around a cache of ``family``."""
+    """Build a scheduler as vLLM's engine core does, around a cache of ``family``; see :func:`kv_cache_config`."""
     init_none_hash(sha256)
     cache = config.cache_config
     return scheduler_class(
         vllm_config=config,
-        kv_cache_config=kv_cache_config(cache.num_gpu_blocks, cache.block_size, family),
+        kv_cache_config=kv_cache_config(
+            cache.num_gpu_blocks, cache.block_size, family, checkpoint_blocks, retention
+        ),
         structured_output_manager=StructuredOutputManager(config),
         block_size=cache.block_size,
-        hash_block_size=cache.block_size,
+        hash_block_size=cache.prefix_match_unit or cache.block_size,
         log_stats=log_stats,
     )
 

@@ -99,7 +99,7 @@ class VirtualEngine:
         self.now = 0.0
         self._scheduler = scheduler
         self._stepper = Stepper(scheduler)
-        self._block_size = block_size or scheduler.cache_config.block_size
+        self._block_size = block_size or scheduler.hash_block_size
         scheduler.clock = lambda: self.now
 
     def run(
