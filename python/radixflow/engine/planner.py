@@ -94,6 +94,11 @@ class Planner:
             return ()
         anyway = self.stored_anyway(request)
         entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
+        is_optional = (
+            self._tail_policy is not None
+            and request.num_tokens - start <= self._scheduler.max_num_scheduled_tokens
+            and self._tail_policy.is_optional(self._tail_snapshot(request, entry))
+        )
         key = prefix_hash(request, native, self._hash_block) if native > start else None
         snapshot = JunctionSnapshot(
             request_id=request.request_id,
@@ -103,6 +108,7 @@ class Planner:
             block_size=self._block,
             peers=tuple(peers),
             stored_anyway=anyway,
+            is_tail_optional=is_optional,
             repeated_tokens=self._repeated.get(key, 0),
             owed_tokens=self._owed,
             unfinished=len(self._scheduler.requests),
@@ -110,6 +116,9 @@ class Planner:
             cost=self._cost.cost,
         )
         answers = {int(position) // self._block * self._block for position in self._policy.plan(snapshot)}
+        if is_optional and anyway not in answers:
+            # Nobody is to wait for a state that isn't worth a round.
+            entry.waiting_for_tail = 0
         if self._scheduler.mamba_has_prefill_checkpoint_blocks:
             # There the last state is stored on the way.
             answers.discard(anyway)
@@ -148,16 +157,7 @@ class Planner:
             return end
         if start % self._block or start + offered != request.num_tokens or end == request.num_tokens:
             return end
-        sampling = request.sampling_params
-        snapshot = TailSnapshot(
-            request_id=request.request_id,
-            is_prefill_only=(sampling is None or sampling.max_tokens == 1) and not request.resumable,
-            is_branch=entry.is_branch,
-            waiting_for_it=entry.waiting_for_tail,
-            unfinished=len(self._scheduler.requests),
-            cost=self._cost.cost,
-        )
-        if not self._tail_policy.skips(snapshot):
+        if not self._tail_policy.skips(self._tail_snapshot(request, entry)):
             return end
         key = prefix_hash(request, end, self._hash_block)
         if key is not None:
@@ -165,6 +165,17 @@ class Planner:
             if len(self._tails) > _MOST_TAILS:
                 self._tails.popitem(last=False)
         return start + offered
+
+    def _tail_snapshot(self, request: Any, entry: Entry) -> TailSnapshot:  # noqa: ANN401
+        sampling = request.sampling_params
+        return TailSnapshot(
+            request_id=request.request_id,
+            is_prefill_only=(sampling is None or sampling.max_tokens == 1) and not request.resumable,
+            is_branch=entry.is_branch,
+            waiting_for_it=entry.waiting_for_tail,
+            unfinished=len(self._scheduler.requests),
+            cost=self._cost.cost,
+        )
 
     def _apply(self, request: Any, entry: Entry, plan: tuple[int, ...], start: int) -> None:  # noqa: ANN401
         """Keep the plan; every state it stores, and the one stored in any case if it is waited for, is promised."""

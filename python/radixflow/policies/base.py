@@ -162,7 +162,9 @@ class JunctionSnapshot:
     peers: tuple[tuple[int, int], ...]
     """``(position, fan_out)``, ascending: ``fan_out`` waiting peers share at least ``position`` tokens with it."""
     stored_anyway: int = 0
-    """The last multiple of the block size in its prompt, where vLLM stores a state in any case; 0 for none."""
+    """The last multiple of the block size in its prompt, where vLLM stores a state; 0 for none."""
+    is_tail_optional: bool = False
+    """Whether that stop is left out if the answer doesn't name it, so that it costs a round as any other does."""
     repeated_tokens: int = 0
     """Tokens computed again so far because ``native_junction``'s state was not stored when it was asked for."""
     owed_tokens: float = 0.0

@@ -15,7 +15,7 @@ class PlannedJunctions(JunctionPolicy):
     Peers that share at least ``p`` tokens start from the deepest chosen position up to where they part. With
     ``f(p)`` of them at ``p``, chosen positions ``p1 < p2 < ...`` after the chunk's start ``p0`` save
     ``sum (p[i] - p[i-1]) * f(p[i])`` tokens, and each costs the producer one round more, but for the prompt's
-    last block boundary, where vLLM stores a state anyway. That round's fixed cost is split among the decisions
+    last block boundary, where vLLM stores a state anyway (unless that is optional, see ``tail_states``). That round's fixed cost is split among the decisions
     at work: ``unfinished / (1 + largest fan-out after p0)`` of them. Maximized exactly, by dynamic programming.
 
     vLLM's own junction (a prefix that was seen before) is kept once what its absence has cost, over all the
@@ -39,12 +39,17 @@ class PlannedJunctions(JunctionPolicy):
         native = snapshot.native_junction
         if native > snapshot.cached_tokens and native not in chosen:
             asked = snapshot.repeated_tokens + native - snapshot.cached_tokens
-            if asked + max(0.0, snapshot.owed_tokens) >= price or native == snapshot.stored_anyway:
+            if asked + max(0.0, snapshot.owed_tokens) >= price or native == self._free(snapshot):
                 chosen = sorted([*chosen, native])
         return chosen
 
+    @staticmethod
+    def _free(snapshot: JunctionSnapshot) -> int:
+        """Return the position that costs no round, -1 for none."""
+        return -1 if snapshot.is_tail_optional else snapshot.stored_anyway
+
     def _best(self, snapshot: JunctionSnapshot, price: float) -> list[int]:
-        start, free = snapshot.cached_tokens, snapshot.stored_anyway
+        start, free = snapshot.cached_tokens, self._free(snapshot)
         block = snapshot.block_size
         fan_outs: dict[int, int] = {}
         for position, fan_out in snapshot.peers:

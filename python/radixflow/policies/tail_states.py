@@ -34,6 +34,10 @@ class TailPolicy(ABC):
     def skips(self, snapshot: TailSnapshot) -> bool:
         """Return whether the stop is left out and the prompt computed to its end."""
 
+    def is_optional(self, snapshot: TailSnapshot) -> bool:
+        """Whether the stop would be left out if nobody waited for its state; asking changes nothing."""
+        return False
+
     def missed(self, tokens: int) -> None:  # noqa: B027
         """Take note that a request had to compute ``tokens`` tokens again for want of such a state."""
 
@@ -50,6 +54,10 @@ class AccountedTails(TailPolicy):
     def __init__(self) -> None:
         """Start balanced."""
         self.account_tokens = 0.0
+
+    def is_optional(self, snapshot: TailSnapshot) -> bool:
+        """Return whether it is a prefill-only branch and the account isn't overdrawn."""
+        return snapshot.is_prefill_only and snapshot.is_branch and self.account_tokens >= 0.0
 
     def skips(self, snapshot: TailSnapshot) -> bool:
         """Leave the stop out if nobody waits for the state and the account isn't overdrawn."""
