@@ -139,8 +139,11 @@ class Admission:
     def chunk_given(self, request: Any, cached: int) -> None:  # noqa: ANN401
         """Note a request of the watched round."""
         if self.watch is not None and self.watch.current is not None and not self.watch.current.running:
-            end = self._planner.first_stored(request, cached) if self._planner is not None else 0
-            self.watch.started(request, end, cached)
+            end, is_optional = 0, False
+            if self._planner is not None:
+                end = self._planner.first_stored(request, cached)
+                is_optional = self._planner.leaves_tail_out(request, cached)
+            self.watch.started(request, end, cached, is_optional)
 
     def round_scheduled(self, tokens: int) -> None:
         """Take note of what became of the watched round: it runs, or it came to nothing."""
@@ -227,10 +230,9 @@ class Admission:
         plan = planner.positions(request, entry, cached, 0)
         anyway = planner.stored_anyway(request)
         needed = [position for position in plan if position != anyway]
-        index = self._book.index
-        if not needed and index is not None and entry.handle is not None:
+        if not needed and entry.waiting_for_tail and anyway > cached:
             # Where vLLM ends a chunk anyway, peers that share it wait for it as well; that saves no tokens.
-            return any(position >= anyway > cached for position, _ in index.shared_with_peers(entry.handle)[-1:])
+            return True
         if needed:
             self._dependent_tokens = max(self._dependent_tokens or 0, needed[0] - cached)
         return bool(needed)

@@ -51,6 +51,8 @@ class Started:
     chunk_end: int
     """Where it would store its first state, had no peer been known."""
     cached: int
+    is_optional: bool = False
+    """Whether that state is the prompt's last, and left out for peers who are known and not worth a round."""
 
 
 @dataclass(slots=True)
@@ -107,11 +109,12 @@ class ArrivalWatch:
         """Watch the round that is about to be scheduled."""
         self.current = watch
 
-    def started(self, request: Any, chunk_end: int, cached: int) -> None:  # noqa: ANN401
-        """Note a request that is in the round."""
+    def started(self, request: Any, chunk_end: int, cached: int, is_optional: bool) -> None:  # noqa: ANN401
+        """Note a request that is in the round; see :class:`Started`."""
         watch = self.current
         if watch is not None and len(watch.started) < _MOST_STARTED:
-            watch.started.append(Started(request.prompt_token_ids or (), request.block_hashes, chunk_end, cached))
+            tokens, hashes = request.prompt_token_ids or (), request.block_hashes
+            watch.started.append(Started(tokens, hashes, chunk_end, cached, is_optional))
 
     def arrived(self, request: Any) -> None:  # noqa: ANN401
         """Note a request that came while the round was in flight."""
@@ -191,16 +194,23 @@ class ArrivalWatch:
                 by_first_block.setdefault(one.hashes[0], []).append(one)
         free = 0
         needs: dict[int, list[tuple[float, int]]] = {}
+        spares: list[int] = []
         for offset, hashes in inside:
             served = False
             for one in by_first_block.get(hashes[0], ())[:_MOST_COMPARED] if hashes else ():
                 position = shared_tokens(one.hashes, hashes, self._hash_block) // self._block * self._block
                 if one.cached < one.chunk_end <= position:
-                    # It starts from a state that the round stores in any case, and waits for it, hold or not.
+                    # It starts from a state that the round stores in any case, and waits for it, hold or not; or
+                    # would compute those tokens itself, in the same round, if that is what it takes to share one.
                     served = True
+                    if one.is_optional:
+                        spares.append(one.chunk_end - one.cached)
                 elif position > one.cached:
                     needs.setdefault(id(one), []).append((offset, position - one.cached))
             free += not served
+        # Twice: what all of them compute again is to leave half of the round that it saves.
+        if not is_worth(2 * sum(spares), 1):
+            free += len(spares)
         for wanted in needs.values():
             first, tokens = min(wanted)
             if is_worth(tokens, len(wanted)):

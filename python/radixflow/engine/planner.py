@@ -94,11 +94,7 @@ class Planner:
             return ()
         anyway = self.stored_anyway(request)
         entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
-        is_optional = (
-            self._tail_policy is not None
-            and request.num_tokens - start <= self._scheduler.max_num_scheduled_tokens
-            and self._tail_policy.is_optional(self._tail_snapshot(request, entry))
-        )
+        is_optional = self._is_tail_optional(request, start, entry.is_branch)
         key = prefix_hash(request, native, self._hash_block) if native > start else None
         snapshot = JunctionSnapshot(
             request_id=request.request_id,
@@ -157,7 +153,7 @@ class Planner:
             return end
         if start % self._block or start + offered != request.num_tokens or end == request.num_tokens:
             return end
-        if not self._tail_policy.skips(self._tail_snapshot(request, entry)):
+        if not self._tail_policy.skips(self._tail_snapshot(request, entry.is_branch, entry.waiting_for_tail)):
             return end
         key = prefix_hash(request, end, self._hash_block)
         if key is not None:
@@ -166,13 +162,24 @@ class Planner:
                 self._tails.popitem(last=False)
         return start + offered
 
-    def _tail_snapshot(self, request: Any, entry: Entry) -> TailSnapshot:  # noqa: ANN401
+    def leaves_tail_out(self, request: Any, start: int) -> bool:  # noqa: ANN401
+        """Whether a prompt would run past its last block boundary if it were known to be a branch."""
+        return self._is_tail_optional(request, start, is_branch=True)
+
+    def _is_tail_optional(self, request: Any, start: int, is_branch: bool) -> bool:  # noqa: ANN401
+        return (
+            self._tail_policy is not None
+            and int(request.num_tokens) - start <= self._scheduler.max_num_scheduled_tokens
+            and self._tail_policy.is_optional(self._tail_snapshot(request, is_branch, 0))
+        )
+
+    def _tail_snapshot(self, request: Any, is_branch: bool, waiting: int) -> TailSnapshot:  # noqa: ANN401
         sampling = request.sampling_params
         return TailSnapshot(
             request_id=request.request_id,
             is_prefill_only=(sampling is None or sampling.max_tokens == 1) and not request.resumable,
-            is_branch=entry.is_branch,
-            waiting_for_it=entry.waiting_for_tail,
+            is_branch=is_branch,
+            waiting_for_it=waiting,
             unfinished=len(self._scheduler.requests),
             cost=self._cost.cost,
         )
