@@ -46,6 +46,8 @@ class Entry:
     """What it computes again for want of a state was taken into account."""
     native_junction: int = 0
     """vLLM's own junction, as far as the junction policy kept it."""
+    stored: int = 0
+    """Position of the last state of it that others can start from, as far as it has come."""
     plan: tuple[int, ...] = ()
     """Positions its chunks are to end at."""
     promised: tuple[int, ...] = ()

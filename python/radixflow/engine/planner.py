@@ -36,6 +36,7 @@ class Planner:
         self._cost = cost
         self._block = scheduler.block_size
         self._hash_block = scheduler.hash_block_size
+        self._keeps_every_state = scheduler.kv_cache_manager.coordinator.retention_interval is None
         self._repeated: OrderedDict[Any, int] = OrderedDict()
         """Tokens computed again by hash of the prefix vLLM would have stored a state at."""
         self._owed = 0.0
@@ -104,6 +105,7 @@ class Planner:
             block_size=self._block,
             peers=tuple(peers),
             stored_anyway=anyway,
+            stored_tokens=min(entry.stored, start),
             is_tail_optional=is_optional,
             repeated_tokens=self._repeated.get(key, 0),
             owed_tokens=self._owed,
@@ -123,6 +125,7 @@ class Planner:
 
     def first_chunk(self, request: Any, entry: Entry, cached: int, native: int) -> int:  # noqa: ANN401
         """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
+        entry.stored = cached
         plan = self.positions(request, entry, cached, native)
         entry.is_branch = entry.is_branch or cached > 0 or native > 0
         block_native = native // self._block * self._block
@@ -130,13 +133,15 @@ class Planner:
         if native > cached and not entry.is_counted:
             # Once, however often it is looked up before it gets its blocks.
             entry.is_counted = True
-            self._count_repetition(request, cached, native, block_native in plan)
+            self._count_repetition(request, entry, cached, native, block_native in plan)
         self._apply(request, entry, plan, cached)
         return plan[0] if plan else 0
 
     def next_chunk(self, request: Any, entry: Entry) -> None:  # noqa: ANN401
         """Plan again before a later chunk: peers may have come or gone meanwhile."""
         start = request.num_computed_tokens
+        passed = start // self._block * self._block if self._keeps_every_state else 0
+        entry.stored = max([entry.stored, passed, *(position for position in entry.plan if position <= start)])
         plan = self.positions(request, entry, start, entry.native_junction)
         self._apply(request, entry, plan, start)
         # vLLM ends the chunk there; a junction behind the chunk has no effect.
@@ -196,7 +201,7 @@ class Planner:
             entry.promised = promised
             self.promises.make(request, promised)
 
-    def _count_repetition(self, request: Any, cached: int, native: int, kept: bool) -> None:  # noqa: ANN401
+    def _count_repetition(self, request: Any, entry: Entry, cached: int, native: int, kept: bool) -> None:  # noqa: ANN401
         key = prefix_hash(request, native // self._block * self._block, self._hash_block)
         if key is None:
             return
@@ -204,21 +209,26 @@ class Planner:
             del self._tails[key]
             if self._tail_policy is not None:
                 self._tail_policy.missed(native - cached)
+        index, company = self._book.index, 1
+        if index is not None and entry.handle is not None:
+            peers = index.shared_with_peers(entry.handle)
+            company += max((fan_out for position, fan_out in peers if position >= native), default=0)
         repeated = self._repeated.pop(key, 0)
-        self._settle(native - cached, repeated > 0, kept)
+        self._settle(native - cached, repeated > 0, kept, company)
         if not kept:
             self._repeated[key] = repeated + native - cached
             if len(self._repeated) > _MOST_PREFIXES:
                 self._repeated.popitem(last=False)
 
-    def _settle(self, tokens: int, again: bool, kept: bool) -> None:
+    def _settle(self, tokens: int, again: bool, kept: bool, company: int) -> None:
         """Keep the account of vLLM's own junctions: what it cost or saved to leave them out.
 
-        One left out saves a round, split among the requests at work. Asked for again, its tokens are computed
-        again, and once it is kept the round is paid after all. A debt is forgotten at 1/64 of a round a junction.
+        One left out saves a round, split among the requests at work, and those who wait for it (``company``) have
+        a share each. Asked for again, its tokens are computed again, and once it is kept the round is paid after
+        all. A debt is forgotten at 1/64 of a round a junction.
         """
         balance = min(self._cost.cost.balance_tokens, float(self._scheduler.max_num_scheduled_tokens))
-        price = balance / max(1, len(self._scheduler.requests))
+        price = balance / max(1.0, len(self._scheduler.requests) / company)
         if again:
             self._owed += tokens + (price if kept else 0.0)
         elif not kept:

@@ -163,6 +163,8 @@ class JunctionSnapshot:
     """``(position, fan_out)``, ascending: ``fan_out`` waiting peers share at least ``position`` tokens with it."""
     stored_anyway: int = 0
     """The last multiple of the block size in its prompt, where vLLM stores a state; 0 for none."""
+    stored_tokens: int | None = None
+    """Where its last state that peers can start from lies; None: at ``cached_tokens``. Less, where chunks ended early."""
     is_tail_optional: bool = False
     """Whether that stop is left out if the answer doesn't name it, so that it costs a round as any other does."""
     repeated_tokens: int = 0

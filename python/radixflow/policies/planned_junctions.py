@@ -13,7 +13,7 @@ class PlannedJunctions(JunctionPolicy):
     """Choose the set of junctions that saves most time.
 
     Peers that share at least ``p`` tokens start from the deepest chosen position up to where they part. With
-    ``f(p)`` of them at ``p``, chosen positions ``p1 < p2 < ...`` after the chunk's start ``p0`` save
+    ``f(p)`` of them at ``p``, chosen positions ``p1 < p2 < ...`` after the last stored state ``p0`` save
     ``sum (p[i] - p[i-1]) * f(p[i])`` tokens, and each costs the producer one round more, but for the prompt's
     last block boundary, where vLLM stores a state anyway (unless that is optional, see ``tail_states``). That round's fixed cost is split among the decisions
     at work: ``unfinished / (1 + largest fan-out after p0)`` of them. Maximized exactly, by dynamic programming.
@@ -50,6 +50,7 @@ class PlannedJunctions(JunctionPolicy):
 
     def _best(self, snapshot: JunctionSnapshot, price: float) -> list[int]:
         start, free = snapshot.cached_tokens, self._free(snapshot)
+        stored = start if snapshot.stored_tokens is None else snapshot.stored_tokens
         block = snapshot.block_size
         fan_outs: dict[int, int] = {}
         for position, fan_out in snapshot.peers:
@@ -63,10 +64,10 @@ class PlannedJunctions(JunctionPolicy):
         if not any(fan_outs.values()):
             return []
         if len(fan_outs) > _MOST_CANDIDATES:
-            best = sorted(fan_outs, key=lambda p: (p - start) * fan_outs[p], reverse=True)[:_MOST_CANDIDATES]
+            best = sorted(fan_outs, key=lambda p: (p - stored) * fan_outs[p], reverse=True)[:_MOST_CANDIDATES]
             fan_outs = {p: fan_outs[p] for p in best}
-        # values[i]: most that is saved with positions[i] the last one chosen; the start is at index 0.
-        positions = [start, *sorted(fan_outs)]
+        # values[i]: most that is saved with positions[i] the last one chosen; what is stored is at index 0.
+        positions = [stored, *sorted(fan_outs)]
         values, came_from = [0.0], [0]
         for i in range(1, len(positions)):
             at = positions[i]
