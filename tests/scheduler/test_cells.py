@@ -43,8 +43,9 @@ def test_without_skipped_tails_a_long_decision_takes_three_rounds():
     assert outcome.tokens <= 1.05 * bound(long)
 
 
-def test_short_single_decisions_are_held_once_it_is_known_to_pay():
-    assert run(cell("short C1", 528)).mean_ms <= 66
+@pytest.mark.parametrize("block", [32, 64, 528])
+def test_short_single_decisions_are_held_once_it_is_known_to_pay(block):
+    assert run(cell("short C1", block)).mean_ms <= 66
 
 
 def test_a_burst_is_answered_in_waves_by_default_and_in_two_rounds_for_throughput():
@@ -113,6 +114,42 @@ def test_full_attention_is_never_worse(concurrency):
 def test_other_draws_are_not_worse_either(name, block, seed):
     drawn = cell(name, block, seed=seed)
     assert worse_than(run(drawn), drawn.run(VllmScheduler)) == []
+
+
+@pytest.mark.parametrize("budget", [512, 2_048])
+@pytest.mark.parametrize("block", [64, 528])
+@pytest.mark.parametrize("name", ["short C8", "long C1", "long C8"])
+def test_small_budgets_are_not_worse_either(name, block, budget):
+    # 512 tokens a round are less than a block of 528.
+    small = cell(name, block, budget=budget, decisions=16)
+    assert worse_than(run(small), small.run(VllmScheduler)) == []
+
+
+@pytest.mark.parametrize("block", [64, 528])
+@pytest.mark.parametrize("changes", [{"match_unit": 16}, {"checkpoint_blocks": 1}])
+@pytest.mark.parametrize("name", ["short C1", "short C8", "long C1", "long C8"])
+def test_other_geometries_are_not_worse_either(name, block, changes):
+    """Hashes finer than blocks, and kernels that store the last boundary's state without a stop."""
+    other = cell(name, block, decisions=16, **changes)
+    outcome, stock = run(other), other.run(VllmScheduler)
+    assert worse_than(outcome, stock) == []
+    if name == "long C1":
+        assert outcome.tokens <= 1.05 * bound(other)
+
+
+def test_a_producer_of_many_small_rounds_stores_its_junction_all_the_same():
+    """528-token blocks in rounds of 512: the junction at 2,112 is eight rounds away, most of them inside a block."""
+    long = cell("long C1", 528, budget=512, decisions=8)
+    assert run(long).tokens <= 1.05 * bound(long)
+
+
+@pytest.mark.parametrize("branches", [4, 8, 16])
+def test_a_block_that_costs_less_than_a_round_is_computed_by_everybody(branches):
+    """80 tokens shared, blocks of 64: the stop at 64 would be free, if it didn't cost the round."""
+    short = cell("short C1", 64, branches=branches, gap_s=0.0)
+    outcome, stock = run(short), short.run(VllmScheduler)
+    assert worse_than(outcome, stock) == []
+    assert len(outcome.rounds) < 0.6 * len(stock.rounds)
 
 
 @pytest.mark.parametrize("branches", [2, 8, 32])

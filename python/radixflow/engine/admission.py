@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from radixflow.engine.arrivals import ArrivalWatch, StampClock, Watch
@@ -133,6 +134,7 @@ class Admission:
                 # Who is ready can't share the round with those that wait for it; who doesn't fit can't either.
                 joined=0 if held is None or reason in _SAVES_NO_ROUND else len(candidates) - self._hold_first,
                 dependent_tokens=self._dependent_tokens,
+                names=tuple(candidates) if held is not None else (),
             )
         )
 
@@ -145,12 +147,18 @@ class Admission:
                 is_optional = self._planner.leaves_tail_out(request, cached)
             self.watch.started(request, end, cached, is_optional)
 
-    def round_scheduled(self, tokens: int) -> None:
-        """Take note of what became of the watched round: it runs, or it came to nothing."""
-        if self.watch is not None and self.watch.current is not None and not self.watch.current.running:
-            self.watch.current.running = tokens > 0
-            if not tokens:
-                self.watch.current = None
+    def round_scheduled(self, scheduled: Mapping[str, int]) -> None:
+        """Take note of what became of the watched round: it runs (tokens by request), or it came to nothing."""
+        watch = self.watch.current if self.watch is not None else None
+        if self.watch is None or watch is None or watch.running:
+            return
+        watch.running = bool(scheduled)
+        if not scheduled:
+            self.watch.current = None
+        elif watch.joined:
+            # Who was released and deferred at once shared nothing.
+            passed_over = sum(name not in scheduled for name in watch.names)
+            watch.joined = max(0, watch.joined - passed_over)
 
     def round_answered(self, seconds: float) -> None:
         """Note that the oldest round in flight took ``seconds``; an idle engine's first one is the watched one."""

@@ -67,6 +67,8 @@ class Watch:
     joined: int
     dependent_tokens: int | None = None
     """For a hold that ended because somebody depends: tokens it saved from being computed twice."""
+    names: tuple[str, ...] = ()
+    """Requests that a hold released."""
     started: list[Started] = field(default_factory=list)
     arrivals: list[tuple[float, Sequence[int], Sequence[Any]]] = field(default_factory=list)
     running: bool = False

@@ -155,7 +155,7 @@ class Controller:
                     output.num_scheduled_tokens, lambda name: requests[name].is_prefill_chunk, self._prefill_ended
                 )
             if self.admission is not None:
-                self.admission.round_scheduled(tokens)
+                self.admission.round_scheduled(output.num_scheduled_tokens)
         except Exception as error:  # noqa: BLE001
             self._fail("index", error)
         if tokens == 0 and self.traversal is not None and self.traversal.deferred and not scheduler.running:

@@ -172,8 +172,10 @@ class Planner:
         return self._is_tail_optional(request, start, is_branch=True)
 
     def _is_tail_optional(self, request: Any, start: int, is_branch: bool) -> bool:  # noqa: ANN401
+        # With internal checkpoints that state costs no stop, so it is there in any case, and waited for.
         return (
             self._tail_policy is not None
+            and not self._scheduler.mamba_has_prefill_checkpoint_blocks
             and int(request.num_tokens) - start <= self._scheduler.max_num_scheduled_tokens
             and self._tail_policy.is_optional(self._tail_snapshot(request, is_branch, 0))
         )

@@ -37,6 +37,10 @@ class Cell:
     family: Literal["hybrid", "attention"] = "hybrid"
     block_size: int = 528
     budget: int = 16_384
+    match_unit: int | None = None
+    """Tokens a block hash covers (``--prefix-match-unit``), None for a block."""
+    checkpoint_blocks: int = 0
+    """States that a chunk stores besides the one at its end."""
     seed: int = 7
 
     def make_decisions(self, hints: bool = False) -> list[Decision]:
@@ -101,9 +105,14 @@ class Cell:
         stored = sum(self.shared + sum(len(branch.tokens) - self.shared for branch in one) for one in decisions)
         blocks = 64 + 2 * (stored + rows * longest) // self.block_size + 4 * sum(map(len, decisions))
         config = vllm_config(
-            block_size=self.block_size, num_blocks=blocks, budget=self.budget, max_num_seqs=256, settings=settings
+            block_size=self.block_size,
+            num_blocks=blocks,
+            budget=self.budget,
+            max_num_seqs=256,
+            settings=settings,
+            match_unit=self.match_unit,
         )
-        scheduler = build_scheduler(scheduler_class, config, self.family)
+        scheduler = build_scheduler(scheduler_class, config, self.family, checkpoint_blocks=self.checkpoint_blocks)
         return VirtualEngine(scheduler, cost).run(decisions, self.concurrency)
 
 
