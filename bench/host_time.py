@@ -4,8 +4,9 @@
 
 Each repeat builds a scheduler per arm, gives all the same arrivals, runs them to the end, and divides this
 thread's processor time spent in ``schedule()`` by the requests scheduled. Arms alternate within a repeat; the
-ratio is the median over repeats of arm over stock. Cells: siblings that share their state (deferral skips
-look-ups), strangers on a hybrid model (nothing to share), and a full-attention model (nothing to plan).
+ratio is the median over repeats of arm over stock. Cells: siblings that share one state (vLLM meets one barrier),
+decisions of four (it meets one at each), strangers on a hybrid model (nothing to share), and a full-attention
+model (nothing to plan).
 """
 
 from __future__ import annotations
@@ -31,17 +32,22 @@ from radixflow.simulate.stepper import Stepper
 
 CELLS = {
     "siblings": {"family": "hybrid", "shared": 1_024, "own": 64, "block_size": 64},
+    "fours": {"family": "hybrid", "shared": 1_024, "own": 64, "block_size": 64, "branches": 4},
     "strangers": {"family": "hybrid", "shared": 0, "own": 1_088, "block_size": 64},
     "attention": {"family": "attention", "shared": 1_024, "own": 64, "block_size": 64},
 }
 
 
 @functools.cache
-def prompts(count: int, shared: int, own: int) -> list[list[int]]:
-    """Draw token ids: ``shared`` common ones, ``own`` of each prompt's own."""
+def prompts(count: int, shared: int, own: int, branches: int) -> list[list[int]]:
+    """Draw token ids: ``shared`` that each ``branches`` prompts in a row have in common, ``own`` of each prompt's own."""
     source = random.Random(1)
-    state = [source.randrange(3, 500) for _ in range(shared)]
-    return [[*state, 3 + number % 400, *(source.randrange(3, 500) for _ in range(own - 1))] for number in range(count)]
+    made: list[list[int]] = []
+    for number in range(count):
+        if number % branches == 0:
+            state = [source.randrange(3, 500) for _ in range(shared)]
+        made.append([*state, 3 + number % 400, *(source.randrange(3, 500) for _ in range(own - 1))])
+    return made
 
 
 def run_once(arm: str, cell: dict[str, Any], count: int) -> tuple[float, float, int]:
@@ -53,7 +59,7 @@ def run_once(arm: str, cell: dict[str, Any], count: int) -> tuple[float, float, 
     )
     requests = [
         make_request(str(number), tokens, block_size=cell["block_size"])
-        for number, tokens in enumerate(prompts(count, cell["shared"], cell["own"]))
+        for number, tokens in enumerate(prompts(count, cell["shared"], cell["own"], cell.get("branches", count)))
     ]
     stepper = Stepper(scheduler)
     gc.collect()

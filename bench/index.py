@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import platform
@@ -21,6 +20,7 @@ from prefix_index.block_hashes import BlockHashes, blocks_of
 from prefix_index.keys import Workload
 from prefix_index.report import Report, Target
 from prefix_index.subjects import BY_HANDLE, OPERATIONS, PureRadix, RustBuffer, RustList, Subject, Trie
+from radixflow.bench import environment, results
 
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
 JUNCTIONS = (1, 4, 16, 64, 256)
@@ -40,7 +40,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-counts", action="store_true", help="leave out instruction counts, which take minutes")
     parser.add_argument("--no-vllm", action="store_true", help="leave out vLLM, which takes seconds to import")
     parser.add_argument("--quick", action="store_true", help="few repeats, 100,000 keys and no counts")
-    parser.add_argument("--json", type=Path, help="also write everything to this file")
+    parser.add_argument("--name", help="also keep everything in the result folder DATE_NAME")
+    parser.add_argument("--result-dir", type=Path, default=Path(__file__).parent / "results", help="of result folders")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.churn, options.no_counts = 3, 100_000, True
@@ -143,6 +144,23 @@ def fill(report: Report, keys: int) -> None:
     report.target(Target(f"{after}: growth of resident memory since then, MiB", life.rss_growth / MIB, 2))
 
 
+def keep(report: Report, parent: Path, name: str) -> None:
+    """Write a sealed result folder: where it ran, every number, and the tables as printed."""
+    folder = results.create_folder(parent, name)
+    described = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "cpu": environment.cpu_model(),
+        "cores": environment.usable_cores(),
+        "memory_gib": environment.memory_gib(),
+        "packages": environment.package_versions(),
+    }
+    results.write_json(folder / "environment.json", described)
+    results.write_json(folder / "summary.json", report.data)
+    (folder / "table.md").write_text(report.text)
+    results.seal(folder)
+
+
 def main() -> int:
     """Measure everything; 1 if a target was missed."""
     options = arguments()
@@ -160,8 +178,8 @@ def main() -> int:
         except RuntimeError as error:
             report.note(f"No instruction counts: {error}")
     met = report.finish()
-    if options.json:
-        options.json.write_text(json.dumps(report.data, indent=1) + "\n")
+    if options.name:
+        keep(report, options.result_dir, options.name)
     return 0 if met else 1
 
 

@@ -1,4 +1,4 @@
-"""What the bench prints, in Markdown as it is measured, and keeps for `--json`."""
+"""What the bench prints, in Markdown as it is measured, and keeps for a result folder."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Report:
         """Begin with nothing."""
         self.data: dict[str, Any] = {"tables": {}, "notes": [], "targets": []}
         self.targets: list[Target] = []
+        self.text = ""
+        """Everything printed so far."""
 
     def table(
         self, title: str, rows: Sequence[str], columns: Mapping[str, Mapping[str, float]], digits: int = 2
@@ -61,7 +63,7 @@ class Report:
         self._say("\n".join(lines))
         return all(target.met for target in self.targets)
 
-    @staticmethod
-    def _say(text: str) -> None:
+    def _say(self, text: str) -> None:
+        self.text += text + "\n"
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

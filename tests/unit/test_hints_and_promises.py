@@ -137,7 +137,7 @@ def test_the_table_is_empty_once_everybody_left(moves):
         made.drop(str(producer))
     assert len(made) == 0
     assert made._positions == []
-    assert made._by_producer == {}
+    assert made.by_producer == {}
 
 
 # Stamps and arrivals

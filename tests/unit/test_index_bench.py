@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from radixflow.bench.results import verify
+
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_bench_measures_and_writes_what_it_prints(tmp_path):
-    path = tmp_path / "index.json"
     command = [
         sys.executable,
         str(ROOT / "bench/index.py"),
@@ -17,13 +18,17 @@ def test_the_bench_measures_and_writes_what_it_prints(tmp_path):
         "--no-vllm",
         "--states",
         "4",
-        "--json",
-        str(path),
+        "--name",
+        "index",
+        "--result-dir",
+        str(tmp_path),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # 1 says that a target was missed, which on a busy machine one of time may be.
     assert done.returncode in (0, 1), done.stderr
-    data = json.loads(path.read_text())
+    (folder,) = tmp_path.iterdir()
+    assert verify(folder) == []
+    data = json.loads((folder / "summary.json").read_text())
     assert len(data["targets"]) > 15
     for target in data["targets"]:
         assert f"| {target['text']} |" in done.stdout

@@ -160,11 +160,17 @@ class WaitingBook:
         entry = self.entries.pop(request_id, None)
         if entry is None:
             return False
-        self.candidates.pop(request_id, None)
+        self._forget(request_id, entry)
+        return True
+
+    def _forget(self, request_id: str, entry: Entry) -> None:
+        if self.candidates:
+            self.candidates.pop(request_id, None)
         if entry.group_key is not None:
             self.groups.leave(entry.group_key)
-        self._unkey(entry)
-        return True
+        if entry.handle is not None and self.index is not None:
+            handle, entry.handle = entry.handle, None
+            self.index.remove(handle)
 
     def scheduled(
         self, request_ids: dict[str, int], is_prefilling: Callable[[str], bool], ended: Callable[[str], None]
@@ -180,7 +186,7 @@ class WaitingBook:
         few, many = (entries, request_ids) if len(entries) < len(request_ids) else (request_ids, entries)
         for request_id in [name for name in few if name in many]:
             if not is_prefilling(request_id):
-                self.discard(request_id)
+                self._forget(request_id, entries.pop(request_id))
                 ended(request_id)
                 continue
             self.candidates.pop(request_id, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Container
 from typing import Any
 
 from radixflow.config import RadixFlowConfig
@@ -64,6 +65,10 @@ class Controller:
             if policy.traversal is not None
             else None
         )
+        self.promised: Container[Any] = ()
+        """Hashes of promised prefixes; without any, nobody is asked at the gate."""
+        if self.planner is not None and self.traversal is not None and self.traversal.keeps_promises:
+            self.promised = self.planner.promises.by_hash
         self._reads_hints = policy.junctions is not None
         self.sees_chunks = self.planner is not None or (self.admission is not None and self.admission.watch is not None)
         self._now = 0.0
@@ -108,7 +113,7 @@ class Controller:
             self.admission.end_hold("abandoned")
 
     def _prefill_ended(self, request_id: str) -> None:
-        if self.planner is not None:
+        if self.planner is not None and self.planner.promises.by_producer:
             self.planner.promises.drop(request_id)
 
     def cache_was_reset(self) -> None:
@@ -161,6 +166,8 @@ class Controller:
         if tokens == 0 and self.traversal is not None and self.traversal.deferred and not scheduler.running:
             self._stalled = True
         try:
+            if self.traversal is not None:
+                self.traversal.end()
             self._return_passed()
         except Exception as error:  # noqa: BLE001
             self._fail("queues", error)
@@ -192,7 +199,9 @@ class Controller:
     def stops(self, budget_left: int) -> bool:
         """Before the gate: say whether the scan ends here, as the round is large enough."""
         traversal = self.traversal
-        return traversal is not None and not self._native_call and traversal.stops(budget_left)
+        if traversal is None or not traversal.deferred or budget_left > traversal.least_left:
+            return False
+        return not self._native_call and traversal.stops(budget_left)
 
     def is_passed(self, request: Any) -> bool:  # noqa: ANN401
         """Site ``gate``: say whether this request is kept waiting in this round, before any look-up."""
@@ -200,7 +209,7 @@ class Controller:
             self._passed.append(request)
             return True
         traversal = self.traversal
-        if traversal is None or not traversal.keeps_promises or self._native_call:
+        if traversal is None or not self.promised or self._native_call:
             return False
         try:
             return traversal.awaits_promise(request)
@@ -296,9 +305,13 @@ class Controller:
         self._passed.clear()
         if not passed or not self._fcfs:
             return
-        self._scheduler.skipped_waiting.remove_requests(passed)
-        for request in reversed(passed):
-            self._scheduler.waiting.prepend_request(request)
+        waiting, skipped = self._scheduler.waiting, self._scheduler.skipped_waiting
+        if len(skipped) == len(passed):
+            # Nobody else was skipped.
+            skipped.clear()
+        else:
+            skipped.remove_requests(passed)
+        waiting.extendleft(reversed(passed))
 
     def _fail(self, where: str, error: Exception) -> None:
         """Count a failure, log its first occurrence, and let vLLM decide for the rest of this call."""

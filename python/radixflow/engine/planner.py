@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
+
+from vllm.v1.request import RequestStatus
 
 from radixflow.engine.book import Entry, WaitingBook
 from radixflow.engine.promises import Promise, PromiseTable, prefix_hash
@@ -47,15 +50,15 @@ class Planner:
         groups = [group for group, _ in recurrent_managers(scheduler.kv_cache_manager)]
         self._stored = StoredStates(scheduler, groups)
 
-    def find_promise(self, request: Any) -> Promise | None:  # noqa: ANN401
+    def find_promise(self, request: Any, is_open: Callable[[Promise], bool]) -> Promise | None:  # noqa: ANN401
         """Return the open promise that offers a request most, unless the cache may hold more of it already."""
-        promise = self.promises.find(request)
+        promise = self.promises.find(request, is_open)
         return None if promise is None or self._stored.may_hit_beyond(request, promise[1]) else promise
 
     def is_open(self, promise: Promise) -> bool:
         """Whether a promise's producer runs and had not come as far when the last round ended."""
         producer = self._scheduler.requests.get(promise[0])
-        return producer is not None and producer.status.name == "RUNNING" and producer.num_computed_tokens < promise[1]
+        return producer is not None and producer.status is RequestStatus.RUNNING and producer.num_computed_tokens < promise[1]
 
     def stored_anyway(self, request: Any) -> int:  # noqa: ANN401
         """Return the position where vLLM stores a state of a prompt in any case, 0 for none."""
@@ -81,6 +84,10 @@ class Planner:
             start: tokens that are computed already.
             native: vLLM's own junction, 0 for none.
         """
+        if native <= start and request.num_tokens - start < self._block - start % self._block:
+            # No boundary is left.
+            entry.waiting_for_tail = 0
+            return ()
         index = self._book.index
         peers: list[tuple[int, int]] = []
         if index is not None and entry.handle is not None:
@@ -127,7 +134,12 @@ class Planner:
         """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
         entry.stored = cached
         plan = self.positions(request, entry, cached, native)
-        entry.is_branch = entry.is_branch or cached > 0 or native > 0
+        if cached > 0 or native > 0:
+            entry.is_branch = True
+        if not plan and native <= cached and not entry.promised and not entry.waiting_for_tail:
+            # Most requests: nothing to store, nothing to promise.
+            entry.plan, entry.native_junction = (), 0
+            return 0
         block_native = native // self._block * self._block
         entry.native_junction = native if block_native in plan else 0
         if native > cached and not entry.is_counted:

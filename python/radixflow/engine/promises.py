@@ -35,14 +35,14 @@ class PromiseTable:
         self.version = 0
         """Grows with every new promise: who found none needs to look again only when it changed."""
         self._hash_block_size = hash_block_size
-        self._by_hash: dict[Any, Promise] = {}
-        self._by_producer: dict[str, list[Any]] = {}
+        self.by_hash: dict[Any, Promise] = {}
+        self.by_producer: dict[str, list[Any]] = {}
         self._count_at: Counter[int] = Counter()
         self._positions: list[int] = []
 
     def __len__(self) -> int:
         """Count the promises."""
-        return len(self._by_hash)
+        return len(self.by_hash)
 
     def make(self, request: Any, positions: Sequence[int]) -> None:  # noqa: ANN401
         """Promise states of a producer at token positions, in place of what it promised before."""
@@ -53,42 +53,43 @@ class PromiseTable:
             key = prefix_hash(request, position, self._hash_block_size)
             if key is None:
                 continue
-            before = self._by_hash.get(key)
+            before = self.by_hash.get(key)
             if before is not None:
                 if self.is_open(before):
                     # Somebody else will be there sooner.
                     continue
                 self._forget(key, before)
-            self._by_hash[key] = (producer, position)
+            self.by_hash[key] = (producer, position)
             kept.append(key)
             if not self._count_at[position]:
                 self._positions.append(position)
                 self._positions.sort(reverse=True)
             self._count_at[position] += 1
         if kept:
-            self._by_producer[producer] = kept
+            self.by_producer[producer] = kept
             self.version += 1
 
     def drop(self, producer: str) -> None:
         """Forget what a request promised; unknown ids are fine."""
-        for key in self._by_producer.pop(producer, ()):
-            promise = self._by_hash.get(key)
+        for key in self.by_producer.pop(producer, ()):
+            promise = self.by_hash.get(key)
             if promise is not None and promise[0] == producer:
                 self._forget(key, promise)
 
-    def find(self, request: Any) -> Promise | None:  # noqa: ANN401
+    def find(self, request: Any, is_open: Callable[[Promise], bool] | None = None) -> Promise | None:  # noqa: ANN401
         """Return the open promise furthest along that a request could start from, or None."""
+        is_open = is_open or self.is_open
         longest = request.num_tokens - 1
         for position in self._positions:
             if position <= longest:
                 key = prefix_hash(request, position, self._hash_block_size)
-                promise = self._by_hash.get(key) if key is not None else None
-                if promise is not None and promise[0] != request.request_id and self.is_open(promise):
+                promise = self.by_hash.get(key) if key is not None else None
+                if promise is not None and promise[0] != request.request_id and is_open(promise):
                     return promise
         return None
 
     def _forget(self, key: Any, promise: Promise) -> None:  # noqa: ANN401
-        del self._by_hash[key]
+        del self.by_hash[key]
         position = promise[1]
         self._count_at[position] -= 1
         if not self._count_at[position]:

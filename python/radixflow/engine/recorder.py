@@ -42,10 +42,10 @@ class Recorder:
         self._hold_ms = 0.0
         self._release: str | None = None
 
-    def deferred(self, reason: str) -> None:
-        """Count a request passed over."""
-        self.totals[f"deferrals.{reason}"] += 1
-        self.deferrals[reason] = self.deferrals.get(reason, 0) + 1
+    def deferred(self, reason: str, count: int = 1) -> None:
+        """Count requests passed over."""
+        self.totals[f"deferrals.{reason}"] += count
+        self.deferrals[reason] = self.deferrals.get(reason, 0) + count
 
     def barrier(self, reason: str) -> None:
         """Count a native break of the scan."""

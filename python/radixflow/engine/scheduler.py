@@ -212,7 +212,8 @@ class Scheduler(VllmScheduler):
         if request.num_computed_tokens and request.is_prefill_chunk:
             controller.next_chunk(request)
         tokens = int(super()._mamba_block_aligned_split(*arguments))
-        if num_external_computed_tokens:
+        # Whoever leaves the queue and gets all it was offered needs no further thought.
+        if num_external_computed_tokens or (tokens == num_new_tokens and not request.num_computed_tokens):
             return tokens
         start = request.num_computed_tokens + num_new_local_computed_tokens
         return controller.chunk_tokens(request, start, num_new_tokens, tokens)
@@ -223,7 +224,10 @@ class Scheduler(VllmScheduler):
         return self.controller is not None and self.controller.stops(token_budget)
 
     def _radixflow_gate(self, request: Any) -> bool:  # noqa: ANN401
-        return self.controller is not None and self.controller.is_passed(request)
+        controller = self.controller
+        if controller is None or not (controller.holding or controller.promised):
+            return False
+        return controller.is_passed(request)
 
     def _radixflow_allocation(self, request: Any, new_computed_blocks: Any) -> bool:  # noqa: ANN401
         return self.controller is not None and self.controller.passes_allocation(request, new_computed_blocks)

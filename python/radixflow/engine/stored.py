@@ -35,6 +35,8 @@ class StoredStates:
         than 64 apart from ``position``, on models without full attention.
         """
         hashes, longest = request.block_hashes, request.num_tokens - 1
+        if longest < position + self._step:
+            return False
         for group, block in self._dense:
             # Full attention keeps every block: without the next one, no longer hit.
             if not self._is_cached(hashes, position + block, group):

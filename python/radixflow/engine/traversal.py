@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.request import RequestStatus
+
 from radixflow.config import RadixFlowConfig
 from radixflow.engine.admission import CLOCK_GRAIN_S
 from radixflow.engine.book import Entry, WaitingBook
 from radixflow.engine.planner import Planner
+from radixflow.engine.promises import Promise
 from radixflow.engine.recorder import Recorder
 from radixflow.policies import Action, BarrierKind, BarrierSnapshot, RoundCostLearner, RoundSnapshot, TraversalPolicy
 
@@ -40,28 +43,33 @@ class Traversal:
         self._passed = passed
         self._now = 0.0
         self._due: dict[str, int] = {}
-        """Who was passed over in this call for want of a state, and the tokens it has left after that."""
+        """Who was passed over in this call for want of a state, and where that lies, tokens."""
+        self._open: dict[Promise, bool] = {}
+        self._promised = 0
+        """Requests passed over in this call for a promise."""
+        self._due_before: dict[str, int] = {}
+        """The same, of the call before; emptied when it is asked for."""
         self._reserved = self._room = 0
-        self._least_left = -1
+        self.least_left = -1
         """Budget left at which the scan stops once somebody was passed over; below 0: never."""
 
     def begin(self, now: float) -> None:
         """Start a call of ``schedule()``."""
         self._now = now
         # Once: who still can't run, for want of blocks say, gets no second round kept free.
-        due, self._due = self._due, {}
-        self._reserved = sum(tokens for name, tokens in due.items() if self._is_ready(name))
-        self._room = max(0, self._scheduler.max_num_scheduled_tokens - self._reserved)
-        self._least_left = -1
+        self._due_before, self._due = self._due, {}
+        self._reserved = self._promised = 0
+        self._open.clear()
+        self.least_left = -1
         limit = self.policy.round_tokens(
             RoundSnapshot(now, self._scheduler.max_num_scheduled_tokens, self._scheduler.block_size, self._cost.cost)
         )
         if limit is not None:
-            self._least_left = self._scheduler.max_num_scheduled_tokens - max(1, int(limit))
+            self.least_left = self._scheduler.max_num_scheduled_tokens - max(1, int(limit))
 
     def stops(self, budget_left: int) -> bool:
         """Whether the round is large enough, having passed somebody over already."""
-        if not self.deferred or budget_left > self._least_left:
+        if not self.deferred or budget_left > self.least_left:
             return False
         self._recorder.barrier("round_tokens")
         return True
@@ -76,7 +84,15 @@ class Traversal:
 
         vLLM serves who runs first: what is left of a long prompt would go before all who wait, for rounds on end.
         """
-        if not self._reserved or not entry.overtook or request.status.name != "RUNNING":
+        if not entry.overtook or request.status is not RequestStatus.RUNNING:
+            return tokens
+        if self._due_before:
+            due, self._due_before = self._due_before, {}
+            requests = self._scheduler.requests
+            ready = [(requests[name], position) for name, position in due.items() if self._is_ready(name)]
+            self._reserved = sum(request.num_tokens - position for request, position in ready)
+            self._room = max(0, self._scheduler.max_num_scheduled_tokens - self._reserved)
+        if not self._reserved:
             return tokens
         if tokens > self._room:
             block = int(self._scheduler.block_size)
@@ -88,25 +104,44 @@ class Traversal:
         """Whether a running producer is to store a state that this request needs; it is passed then."""
         assert self._planner is not None
         promises = self._planner.promises
-        if not promises:
-            return False
-        entry = self._book.entries.get(request.request_id)
+        request_id = request.request_id
+        entry = self._book.entries.get(request_id)
         if entry is None or not entry.waits:
             return False
         promise = entry.promise
-        if promise is None or not promises.is_open(promise):
+        if promise is None or not self._is_open(promise):
             if promise is None and entry.promises_seen == promises.version:
                 return False
-            promise = entry.promise = self._planner.find_promise(request) if request.status.name == "WAITING" else None
+            waiting = request.status is RequestStatus.WAITING
+            promise = entry.promise = self._planner.find_promise(request, self._is_open) if waiting else None
             if promise is None:
                 entry.promises_seen = promises.version
                 return False
-        if self._is_bounded(entry):
+        if entry.deferrals and self._is_bounded(entry):
             self._recorder.barrier("bound")
             return False
-        self._defer(request, entry, "promise")
-        self._due[request.request_id] = request.num_tokens - promise[1]
+        if entry.first_deferred_at is None:
+            entry.first_deferred_at = self._now
+        entry.deferrals += 1
+        self._promised += 1
+        self.deferred += 1
+        self._passed.append(request)
+        self._due[request_id] = promise[1]
         return True
+
+    def _is_open(self, promise: Promise) -> bool:
+        """Whether a promise is still to be kept; asked once a call, for all who wait for it."""
+        found = self._open.get(promise)
+        if found is None:
+            assert self._planner is not None
+            found = self._open[promise] = self._planner.is_open(promise)
+        return found
+
+    def end(self) -> None:
+        """Finish a call of ``schedule()``."""
+        if self._promised:
+            self._recorder.deferred("promise", self._promised)
+            self._promised = 0
 
     def passes(self, request: Any, kind: BarrierKind, pending: bool) -> bool:  # noqa: ANN401
         """Ask the policy about a request that can't be scheduled, then apply the bounds."""
@@ -132,13 +167,13 @@ class Traversal:
             return False
         self._defer(request, entry, "pending" if pending else kind.value)
         if pending:
-            self._due[request_id] = request.num_tokens - entry.hit
+            self._due[request_id] = entry.hit
         return True
 
     def _is_ready(self, request_id: str) -> bool:
         """Whether a request that waited for a state waits for it no longer, and still waits."""
         entry = self._book.entries.get(request_id)
-        if entry is None or not entry.waits:
+        if entry is None or not entry.waits or request_id not in self._scheduler.requests:
             return False
         return entry.promise is None or self._planner is None or not self._planner.promises.is_open(entry.promise)
 
