@@ -40,7 +40,7 @@ CELLS = {
 
 @functools.cache
 def prompts(count: int, shared: int, own: int, branches: int) -> list[list[int]]:
-    """Draw token ids: ``shared`` that each ``branches`` prompts in a row have in common, ``own`` of each prompt's own."""
+    """Draw token ids: ``shared`` common to each ``branches`` prompts in a row, ``own`` of each prompt's own."""
     source = random.Random(1)
     made: list[list[int]] = []
     for number in range(count):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from radixflow.engine.arrivals import ArrivalWatch, StampClock, Watch, seem_related, shared_tokens
 from radixflow.engine.hints import Groups, Hints, read_hints
 from radixflow.engine.promises import PromiseTable

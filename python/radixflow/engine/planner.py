@@ -58,7 +58,11 @@ class Planner:
     def is_open(self, promise: Promise) -> bool:
         """Whether a promise's producer runs and had not come as far when the last round ended."""
         producer = self._scheduler.requests.get(promise[0])
-        return producer is not None and producer.status is RequestStatus.RUNNING and producer.num_computed_tokens < promise[1]
+        return (
+            producer is not None
+            and producer.status is RequestStatus.RUNNING
+            and producer.num_computed_tokens < promise[1]
+        )
 
     def stored_anyway(self, request: Any) -> int:  # noqa: ANN401
         """Return the position where vLLM stores a state of a prompt in any case, 0 for none."""

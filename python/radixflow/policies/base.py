@@ -164,7 +164,9 @@ class JunctionSnapshot:
     stored_anyway: int = 0
     """The last multiple of the block size in its prompt, where vLLM stores a state; 0 for none."""
     stored_tokens: int | None = None
-    """Where its last state that peers can start from lies; None: at ``cached_tokens``. Less, where chunks ended early."""
+    """Where the last state that peers can start from lies; less than ``cached_tokens`` where chunks ended early.
+
+    None: there."""
     is_tail_optional: bool = False
     """Whether that stop is left out if the answer doesn't name it, so that it costs a round as any other does."""
     repeated_tokens: int = 0

@@ -15,8 +15,9 @@ class PlannedJunctions(JunctionPolicy):
     Peers that share at least ``p`` tokens start from the deepest chosen position up to where they part. With
     ``f(p)`` of them at ``p``, chosen positions ``p1 < p2 < ...`` after the last stored state ``p0`` save
     ``sum (p[i] - p[i-1]) * f(p[i])`` tokens, and each costs the producer one round more, but for the prompt's
-    last block boundary, where vLLM stores a state anyway (unless that is optional, see ``tail_states``). That round's fixed cost is split among the decisions
-    at work: ``unfinished / (1 + largest fan-out after p0)`` of them. Maximized exactly, by dynamic programming.
+    last block boundary, where vLLM stores a state anyway (unless that is optional, see ``tail_states``). That
+    round's fixed cost is split among the decisions at work: ``unfinished / (1 + largest fan-out after p0)`` of
+    them. Maximized exactly, by dynamic programming.
 
     vLLM's own junction (a prefix that was seen before) is kept once what its absence has cost, over all the
     requests that asked for it, would have paid for a round; until then it is left out where peers don't pay.

@@ -159,9 +159,7 @@ def build_scheduler(
     cache = config.cache_config
     return scheduler_class(
         vllm_config=config,
-        kv_cache_config=kv_cache_config(
-            cache.num_gpu_blocks, cache.block_size, family, checkpoint_blocks, retention
-        ),
+        kv_cache_config=kv_cache_config(cache.num_gpu_blocks, cache.block_size, family, checkpoint_blocks, retention),
         structured_output_manager=StructuredOutputManager(config),
         block_size=cache.block_size,
         hash_block_size=cache.prefix_match_unit or cache.block_size,
