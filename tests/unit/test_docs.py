@@ -66,3 +66,14 @@ def test_results_in_the_repository_are_as_they_were_sealed():
 
     for name in set(re.findall(r"\((bench/results/[^)/]+)\)", (ROOT / "README.md").read_text())):
         assert verify(ROOT / name) == []
+
+
+def test_the_tables_of_the_index_are_those_of_its_result_folder():
+    from radixflow.bench.results import verify
+
+    text = (ROOT / "docs/index.md").read_text()
+    (folder,) = set(re.findall(r"\((?:\.\./)(bench/results/[^)/]+)\)", text))
+    (shown,) = re.findall(r"<!-- index -->\n(.*?)<!-- /index -->", text, re.DOTALL)
+    assert shown.strip() in (ROOT / folder / "table.md").read_text()
+    assert verify(ROOT / folder) == []
+    assert "MISSED" not in shown
