@@ -18,6 +18,8 @@ _MOST_PREFIXES = 4_096
 _MOST_TAILS = 65_536
 _MOST_CREDIT = 4.0
 _DEBT_LASTS = 64.0
+_LEARNED_ROUNDS = 4
+"""Rounds to see before a stop that siblings wait for is left out: what is believed of their cost is a guess before."""
 
 
 class Planner:
@@ -192,6 +194,7 @@ class Planner:
         return (
             self._tail_policy is not None
             and not self._scheduler.mamba_has_prefill_checkpoint_blocks
+            and self._cost.rounds >= _LEARNED_ROUNDS
             and int(request.num_tokens) - start <= self._scheduler.max_num_scheduled_tokens
             and self._tail_policy.is_optional(self._tail_snapshot(request, is_branch, 0))
         )
