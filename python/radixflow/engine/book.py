@@ -168,9 +168,7 @@ class WaitingBook:
             self.candidates.pop(request_id, None)
         if entry.group_key is not None:
             self.groups.leave(entry.group_key)
-        if entry.handle is not None and self.index is not None:
-            handle, entry.handle = entry.handle, None
-            self.index.remove(handle)
+        self._unkey(entry)
 
     def scheduled(
         self, request_ids: dict[str, int], is_prefilling: Callable[[str], bool], ended: Callable[[str], None]
