@@ -25,6 +25,7 @@ assert not any(name.split(".")[0] in ("vllm", "torch") for name in sys.modules i
         "radixflow.index",
         "radixflow.config",
         "radixflow.telemetry",
+        "radixflow.client",
         "radixflow.cli",
     ],
 )
