@@ -1,0 +1,93 @@
+"""Endless typed decisions with their answers, the same for the same seed on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any
+
+from radixflow.synthetic import wordings, words
+from radixflow.synthetic.questions import ASKERS, Answer, Asked, score_urgency
+from radixflow.synthetic.ticket import draw_ticket
+from radixflow.synthetic.topic import SPLITS, Split, SplitError
+
+_NOTE_SHARE = 0.15
+_MOST_QUESTIONS = 4
+_MOST_SUBJECTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A decision and its answers."""
+
+    request: dict[str, Any]
+    """A body of ``/v1/systemone``."""
+    expected: dict[str, Answer]
+    """By question: the option's name of a choice, whether a noul holds, the level of a score."""
+
+
+def samples(split: Split, seed: int) -> Iterator[Sample]:
+    """Yield decisions without end.
+
+    Args:
+        split: ``train`` or ``heldout``: other sentences, layouts and wordings, the same words.
+        seed: what the decisions depend on, with the split.
+
+    Raises:
+        SplitError: a split that doesn't exist.
+    """
+    if split not in SPLITS:
+        raise SplitError(f"split {split!r} does not exist; use one of {', '.join(SPLITS)}")
+    # A text seeds a generator the same way everywhere; a tuple's hash wouldn't.
+    rng = Random(f"{split} {seed}")
+    while True:
+        yield draw_note(rng, split) if rng.random() < _NOTE_SHARE else draw_decision(rng, split)
+
+
+def generate(split: Split, seed: int, count: int) -> list[Sample]:
+    """Return the first decisions of a seed; see :func:`samples`."""
+    return list(islice(samples(split, seed), count))
+
+
+def draw_decision(rng: Random, split: Split) -> Sample:
+    """Write a ticket and ask one to four questions about it."""
+    ticket = draw_ticket(rng, split)
+    askers, weights = zip(*ASKERS, strict=True)
+    asked: dict[str, Asked] = {}
+    for _ in range(rng.randint(1, _MOST_QUESTIONS)):
+        question = rng.choices(askers, weights)[0](rng, ticket, split)
+        if question is not None:
+            asked.setdefault(question.id, question)
+    if not asked:
+        asked["urgency"] = score_urgency(rng, ticket, split)
+    return _sample(ticket.state, list(asked.values()))
+
+
+def draw_note(rng: Random, split: Split) -> Sample:
+    """Write a note about any word, and ask which of several it is about: what is wanted is finding the word."""
+    is_train = split == "train"
+    notes = words.NOTES_TRAIN if is_train else words.NOTES_HELDOUT
+    subjects = rng.sample(words.WORDS, rng.randint(2, _MOST_SUBJECTS))
+    right = rng.choice(subjects)
+    state = rng.choice(notes).format(right)
+    if rng.random() < 0.3:
+        state = f"Hello! {state}"
+    means = words.MEANS_TRAIN if is_train else words.MEANS_HELDOUT
+    codes = rng.sample(wordings.CODES, len(subjects))
+    is_coded = rng.random() < 0.5
+    options: dict[str, str | None] = {}
+    for subject, code in zip(subjects, codes, strict=True):
+        name = code if is_coded else subject
+        has_text = is_coded or rng.random() < 0.3
+        options[name] = rng.choice(means).format(subject) if has_text else None
+    answer = codes[subjects.index(right)] if is_coded else right
+    asked = rng.choice(words.ABOUT_TRAIN if is_train else words.ABOUT_HELDOUT)
+    spec: dict[str, Any] = {"type": "choice", "instructions": asked, "criteria": options}
+    return _sample(state, [Asked("subject", spec, answer)])
+
+
+def _sample(state: object, asked: list[Asked]) -> Sample:
+    questions = {question.id: question.spec for question in asked}
+    return Sample({"state": state, "questions": questions}, {question.id: question.answer for question in asked})

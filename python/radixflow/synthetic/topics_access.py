@@ -1,0 +1,152 @@
+"""Topics about access, data and the product itself; see :mod:`radixflow.synthetic.topics_service`."""
+
+from __future__ import annotations
+
+from radixflow.synthetic.topic import Topic
+
+ACCESS = (
+    Topic(
+        names=("login", "access", "signin", "passwords"),
+        described=(
+            "passwords and sign in",
+            "somebody can not log in",
+            "locked out of an account",
+            "reset of a password or code",
+        ),
+        held_described=("somebody who is locked out", "can not sign in with the password"),
+        phrases=(
+            "I (can not|can't) (log in|sign in) (|to my account|since yesterday)",
+            "my password (does not work|is not accepted|was forgotten)",
+            "I forgot my (password|user name)",
+            "I am locked out of my account",
+            "the (reset|login) (mail|link|code) (never arrives|does not work|has expired)",
+            "please reset my password",
+            "the sign in page says that my password is wrong",
+            "I lost the phone with my login codes",
+            "after the new password I can not get in",
+            "my colleague is locked out and can not log in",
+            "the two factor code is not accepted",
+        ),
+        held_out=(
+            "the login page says that the code has expired",
+            "my colleague forgot the password and is locked out",
+            "I can not get in, my password is not accepted",
+            "the link to reset my password does not work",
+        ),
+    ),
+    Topic(
+        names=("security", "fraud", "abuse", "threats"),
+        described=(
+            "hacked accounts and fraud",
+            "phishing, viruses and attacks",
+            "somebody stole data or money",
+            "strange logins by a stranger",
+        ),
+        held_described=("phishing and hacked accounts", "an attack or a fraud"),
+        phrases=(
+            "I got a (phishing|fake|strange) mail (in your name|that asks for my card)",
+            "somebody (hacked|stole|broke into) my account",
+            "there was a (strange|suspicious) login from (another country|an unknown place)",
+            "a (stranger|hacker) (uses|used|took) my account",
+            "we found a (virus|security hole|trojan) in (your file|the download)",
+            "I think that my account was hacked",
+            "a person who says he works for you asked for my pin",
+            "our (server|network) is under attack",
+            "somebody (tries|tried) to steal our data",
+            "this is fraud, somebody ordered with my stolen card",
+            "I clicked on a phishing link",
+        ),
+        held_out=(
+            "a hacker broke into our server",
+            "I got a fake mail with a virus",
+            "there was a phishing attack on our network",
+            "somebody stole my card, this is fraud",
+        ),
+    ),
+    Topic(
+        names=("account", "profile", "settings", "membership"),
+        described=(
+            "changes of a profile",
+            "name, address or mail of a user",
+            "account settings",
+            "users and their rights",
+        ),
+        held_described=("changes of the mail or name", "settings of a profile"),
+        phrases=(
+            "please change the (mail|name|phone number) (of|in) my (profile|account)",
+            "how do I (add|remove) a (user|member) (to our team|in the settings)",
+            "I want to (update|edit) my profile (picture|name|settings)",
+            "I got married and need another last name in my profile",
+            "we want to merge two (profiles|accounts)",
+            "where in the settings can I change the (language|time zone)",
+            "please give (my colleague|our new member) admin rights",
+            "I want to move my account to another mail",
+            "the name in my profile is (wrong|not correct)",
+            "can I have two profiles with one mail",
+        ),
+        held_out=(
+            "please edit the phone number in my account settings",
+            "how do I give a member admin rights in our team",
+            "I need another picture and language in my profile",
+            "we want to add a new user to the profile",
+        ),
+    ),
+    Topic(
+        names=("privacy", "gdpr", "dataprotection"),
+        described=(
+            "personal data",
+            "deleting or getting personal data",
+            "what you store about a person",
+            "consent, cookies and privacy",
+        ),
+        held_described=("deleting personal data", "what is stored about a person"),
+        phrases=(
+            "please delete all my personal data",
+            "which (personal data|information) do you store about me",
+            "I (ask for|want) a copy of my personal data",
+            "I do not agree that you (share|sell) my (personal data|information)",
+            "stop sending me (advertising|newsletters), I never gave consent",
+            "how long do you (keep|store) (personal data|information about me)",
+            "I withdraw my consent to (cookies|advertising)",
+            "who can see my personal information",
+            "where is my personal data stored, and who has access to it",
+            "your cookie banner ignores my consent",
+            "I use my right to be forgotten",
+        ),
+        held_out=(
+            "please delete the information that you store about me",
+            "I withdraw my consent, stop the newsletters",
+            "who do you share my personal data with",
+            "how long do you keep cookies and personal information",
+        ),
+    ),
+    Topic(
+        names=("bugs", "technical", "engineering", "software"),
+        described=(
+            "errors in the app",
+            "a button or page that behaves wrongly",
+            "crashes of the program",
+            "bugs of the software",
+        ),
+        held_described=("the app crashes", "bugs and errors of a program"),
+        phrases=(
+            "the app (crashes|freezes|closes) when I (open a file|press save|click on search)",
+            "the (save|search|print) button does (nothing|not react)",
+            "after the update the (app|program) (crashes|freezes|is very slow)",
+            "the (chart|table|calendar) shows the wrong (date|number|color)",
+            "there is a bug in the (export|import|calendar|search)",
+            "the export writes (empty|broken) files",
+            "I found a bug: the (menu|window) (disappears|flickers)",
+            "the (app|program) shows an error message when I press print",
+            "the search does not find (files|words) that exist",
+            "the text in the (menu|window) is cut off",
+        ),
+        held_out=(
+            "the program freezes when I press the search button",
+            "the calendar in the app shows an error message",
+            "I found a bug in the import: the table is empty",
+            "after the update the menu disappears",
+        ),
+    ),
+)
+"""Topics of accounts, data and software."""
