@@ -99,6 +99,32 @@ def explain() -> None:
     typer.echo("".join(diff), nl=False)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def serve(
+    context: typer.Context,
+    near_tie_margin: Annotated[
+        float | None, typer.Option(help="answers whose two best options are closer are near-ties [default: 0.02]")
+    ] = None,
+    max_body_bytes: Annotated[int | None, typer.Option(help="largest request body [default: 1048576]")] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="what the model was trained for [default: the model folder's, or letters]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the command instead")] = False,
+) -> None:
+    """Serve decisions: `vllm serve [MODEL] [flags]` with our scheduler, prefix caching and /v1/systemone.
+
+    Without a MODEL, the embedded one; all other flags are vLLM's. Exit 3 where RadixFlow can't schedule.
+    """
+    from radixflow.serving.command import serve as run_server
+    from radixflow.serving.settings import check_settings
+
+    given = {"near_tie_margin": near_tie_margin, "max_body_bytes": max_body_bytes, "manifest": manifest}
+    settings = check_settings({key: value for key, value in given.items() if value is not None}, "radixflow serve")
+    command = run_server(context.args, settings, dry_run=dry_run)
+    if command is not None:
+        typer.echo(command)
+
+
 @app.command()
 def bench(
     arms: Annotated[

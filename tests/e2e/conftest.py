@@ -2,19 +2,33 @@
 
 import asyncio
 import contextlib
+import json
 import secrets
 import socket
+import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
 from radixflow.bench.cell import CellRun
 from radixflow.bench.client import drive
 from radixflow.bench.rounds import TraceReader, total_rounds
-from radixflow.bench.server import HOST, MODEL_NAME, Server, server_spec, stop_all, wait_healthy
+from radixflow.bench.server import (
+    HOST,
+    MODEL_NAME,
+    Server,
+    ServerSpec,
+    free_port,
+    server_spec,
+    stop_all,
+    wait_healthy,
+)
 from radixflow.bench.settings import Cell, checked_settings
+from radixflow.config import ENVIRONMENT_VARIABLE
 from radixflow.models import embedded_model, serve_settings
 
 ARMS = ("stock", "radixflow", "planned")
@@ -89,3 +103,67 @@ def arms(tmp_path_factory):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, server.spec.port))
+
+
+STOCK_SCHEDULER = "radixflow.engine.stock.CountingScheduler"
+API_KEY = "a key for tests"
+# `radixflow serve` without a model, with what each of them adds.
+DECISION_SERVERS = {
+    "label": (),
+    "stock": ("--scheduler-cls", STOCK_SCHEDULER),
+    "branch": ("--runner", "pooling", "--api-key", API_KEY, "--enable-request-id-headers"),
+}
+
+
+def _decision_spec(name, flags, folder):
+    port, trace = free_port(), folder / f"{name}.trace.jsonl"
+    command = (sys.executable, "-m", "radixflow.cli", "serve", "--host", HOST, "--port", str(port), *flags)
+    env = {ENVIRONMENT_VARIABLE: json.dumps({"trace_path": str(trace)})}
+    return ServerSpec(name, command, env, port, folder / f"{name}.log", trace)
+
+
+@dataclass
+class Decisions:
+    """The decision servers: one by labels, the same with vLLM's scheduler, one by branches."""
+
+    servers: dict[str, Server]
+    readers: dict[str, TraceReader] = field(init=False)
+
+    def __post_init__(self):
+        self.readers = {name: TraceReader(server.spec.trace_path) for name, server in self.servers.items()}
+
+    def url(self, name):
+        return self.servers[name].spec.url
+
+    def client(self, name, **settings):
+        """Return an HTTP client of a server, with the key that it wants."""
+        headers = {"Authorization": f"Bearer {API_KEY}"} if name == "branch" else {}
+        return httpx.Client(base_url=self.url(name), headers=headers, timeout=120, trust_env=False, **settings)
+
+    def rounds_since(self, name, start, tokens_at_least=1):
+        """Return the trace's records after a monotonic time, once they hold so many prompt tokens."""
+        reader = self.readers[name]
+        deadline = time.monotonic() + 20
+        while True:
+            reader.poll()
+            found = [record for record in reader.records if record["t"] >= start]
+            seen = sum(record["tokens"] + record["cached_tokens"] for record in found)
+            if seen >= tokens_at_least or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def decisions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decisions")
+    servers = {name: Server(_decision_spec(name, flags, folder)) for name, flags in DECISION_SERVERS.items()}
+    try:
+        for server in servers.values():
+            server.start()
+        wait_healthy(list(servers.values()), 420.0, lambda *_: None)
+        yield Decisions(servers)
+    finally:
+        processes = _family(servers.values())
+        stop_all(list(servers.values()))
+    _, alive = psutil.wait_procs(set(processes), timeout=10)
+    assert not alive, f"still running after stop: {alive}"

@@ -33,6 +33,7 @@ class DoctorReport(BaseModel):
     )
     index: str | None = Field(default=None, description="file of the index's extension module")
     policy: str | None = Field(default=None, description="policy that the settings in the environment choose")
+    on_unsupported: str | None = Field(default=None, description="what the settings say to do where it isn't")
     radixflow: str = radixflow.__version__
     python: str = Field(default_factory=platform.python_version)
     reasons: list[str] = Field(default_factory=list)
@@ -112,6 +113,7 @@ def _check_settings(report: DoctorReport, additional_config: object) -> None:
     """Read the settings as the scheduler would, and see that the trace can be written."""
     try:
         settings = load_config(additional_config)
+        report.on_unsupported = settings.on_unsupported
         report.policy = resolve_policy(settings).name
         if settings.trace_path is not None:
             folder = Path(settings.trace_path).resolve().parent
