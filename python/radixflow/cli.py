@@ -184,6 +184,60 @@ def bench(
         raise typer.Exit(1)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def audit(
+    context: typer.Context,
+    decisions: Annotated[
+        Path | None, typer.Option(help="JSONL of request bodies [default: made-up tickets, not trained on]")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="decisions to ask [default: 100]")] = None,
+    requests: Annotated[int | None, typer.Option(help="requests of the crowd [default: 1200]")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="requests of the crowd in flight [default: 64]")] = None,
+    batch: Annotated[int | None, typer.Option(help="decisions of a fixed batch [default: 8]")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of decisions and order [default: 0]")] = None,
+    url: Annotated[str | None, typer.Option(help="audit a running server instead of four of our own")] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="RADIXFLOW_API_KEY", help="that server's key", show_default=False)
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="end of the result folder's name [default: audit]")] = None,
+    result_dir: Annotated[Path | None, typer.Option(help="folder of result folders [default: bench/results]")] = None,
+    json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
+) -> None:
+    """Ask the same decisions alone, in fixed batches and in a random crowd, and report what changed.
+
+    Starts `radixflow serve [MODEL] [flags]` four times: stock and RadixFlow, without and with prefix reuse.
+    """
+    try:
+        from radixflow.audit.command import run_audit
+        from radixflow.audit.settings import audit_settings
+    except ModuleNotFoundError as error:
+        raise RadixFlowError(
+            f"radixflow audit needs {error.name}, which is not installed; install radixflow[bench]"
+        ) from error
+    given: dict[str, Any] = {
+        "decisions": decisions,
+        "count": count,
+        "requests": requests,
+        "concurrency": concurrency,
+        "batch": batch,
+        "seed": seed,
+        "url": url,
+        "api_key": api_key,
+        "name": name,
+        "result_dir": result_dir,
+        "serve_arguments": tuple(context.args) or None,
+    }
+    settings = audit_settings(**{key: value for key, value in given.items() if value is not None})
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        outcome = run_audit(settings, json_output=json)
+    except KeyboardInterrupt:
+        typer.echo("radixflow: interrupted; the servers are stopped", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
 @app.command()
 def cells(
     presets: Annotated[str, typer.Option(help="presets or module:Class, separated by commas")] = "planned",

@@ -91,6 +91,19 @@ def scrub(text: str, model: Path | None = None) -> str:
     return text
 
 
+def machine() -> dict[str, object]:
+    """Return what is the same for every measurement of this machine and installation."""
+    return {
+        "python": platform.python_version(),
+        "os": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "memory_gib": memory_gib(),
+        "versions": package_versions(),
+    }
+
+
 def describe(serve: ServeSettings, model: Path, schedule_sha256: dict[str, str]) -> dict[str, object]:
     """Return `environment.json`.
 
@@ -100,13 +113,7 @@ def describe(serve: ServeSettings, model: Path, schedule_sha256: dict[str, str])
         schedule_sha256: arm -> sha256 of the source of vLLM's `schedule()`, as the server's trace gave it.
     """
     document: dict[str, object] = {
-        "python": platform.python_version(),
-        "os": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "cpu": cpu_model(),
-        "cores": usable_cores(),
-        "memory_gib": memory_gib(),
-        "versions": package_versions(),
+        **machine(),
         "schedule_sha256": schedule_sha256,
         "clock": "monotonic, shared by client and servers",
         "model": model.name,

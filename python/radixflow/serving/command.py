@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from radixflow.decisions import ReadStrategy
 from radixflow.errors import RadixFlowError, UnsupportedError
 from radixflow.models import serve_settings
 from radixflow.models.decision_model import decision_model
@@ -151,7 +150,7 @@ def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
 def _with_embedded(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Name the embedded model, with the settings it needs where no others are given."""
     is_pooling = _value_of("--runner", arguments) == "pooling"
-    folder = decision_model(ReadStrategy.BRANCH if is_pooling else ReadStrategy.LABEL)
+    folder = decision_model("branch" if is_pooling else "label")
     needed = serve_settings()
     flags = _flags(arguments)
     used = {flag.replace("--no-", "--", 1) for flag in flags}
