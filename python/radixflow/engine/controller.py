@@ -50,7 +50,7 @@ class Controller:
         tells_missed = len(self._managers) < len(scheduler.kv_cache_manager.coordinator.single_type_managers)
         tails = policy.tails if tells_missed else None
         self.planner = (
-            Planner(scheduler, self.book, policy.junctions, tails, self.cost)
+            Planner(scheduler, self.book, policy.junctions, tails, self.cost, recorder)
             if plans and policy.junctions is not None
             else None
         )

@@ -11,6 +11,7 @@ from vllm.v1.request import RequestStatus
 from radixflow.engine.book import Entry, WaitingBook
 from radixflow.engine.promises import Promise, PromiseTable, prefix_hash
 from radixflow.engine.readiness import recurrent_managers
+from radixflow.engine.recorder import Recorder
 from radixflow.engine.stored import StoredStates
 from radixflow.policies import JunctionPolicy, JunctionSnapshot, RoundCostLearner, TailPolicy, TailSnapshot
 
@@ -32,8 +33,10 @@ class Planner:
         policy: JunctionPolicy,
         tails: TailPolicy | None,
         cost: RoundCostLearner,
+        recorder: Recorder,
     ) -> None:
         """Bind to a vLLM scheduler whose own ``__init__`` has run."""
+        self._recorder = recorder
         self._tail_policy = tails
         self._scheduler = scheduler
         self._book = book
@@ -217,6 +220,12 @@ class Planner:
             last = self.stored_anyway(request)
             if start < last < request.num_tokens and last not in plan:
                 promised = (*plan, last)
+        if plan != entry.plan:
+            native = entry.native_junction // self._block * self._block
+            stored_by_vllm = (native, self.stored_anyway(request))
+            self._recorder.totals["junctions"] += sum(
+                position not in stored_by_vllm and position not in entry.plan for position in plan
+            )
         entry.plan = plan
         if promised != entry.promised:
             entry.promised = promised

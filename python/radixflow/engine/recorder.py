@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections import Counter
 from typing import Any
 
 from radixflow.config import RadixFlowConfig
 from radixflow.telemetry import JsonLinesSink, RingSink, RoundRecord, Sink
+from radixflow.telemetry.prometheus import HOLD_SECONDS, SCHEDULE_SECONDS, close_series, open_series
+from radixflow.telemetry.series import Tally
 
 logger = logging.getLogger("vllm.radixflow")
+
+_COMPUTED = operator.attrgetter("num_computed_tokens")
 
 
 class Recorder:
     """Collects what happens between two rounds, and makes a record of it when somebody asked for records."""
 
-    def __init__(self, config: RadixFlowConfig, preset: str, schedule_sha256: str) -> None:
-        """Open the sinks that the settings ask for.
+    def __init__(self, config: RadixFlowConfig, preset: str, schedule_sha256: str, engine: int = 0) -> None:
+        """Open the sinks that the settings ask for, and the Prometheus series.
+
+        Args:
+            config: the settings.
+            preset: name of the policy.
+            schedule_sha256: hash of vLLM's ``schedule()`` source.
+            engine: data-parallel rank.
 
         Raises:
             ConfigError: ``trace_path`` can't be opened.
@@ -30,6 +41,9 @@ class Recorder:
             self.sinks.append(JsonLinesSink(config.trace_path))
         self.totals: Counter[str] = Counter()
         """Counts since the start: ``rounds``, ``empty_steps``, ``deferrals.*``, ``barriers.*``, ``holds.*`` ..."""
+        self.holds = Tally(HOLD_SECONDS.bounds)
+        self.calls = Tally(SCHEDULE_SECONDS.bounds)
+        self._series = open_series(str(engine), self.totals, {HOLD_SECONDS: self.holds, SCHEDULE_SECONDS: self.calls})
         self._telemetry_us = 0.0
         self._reset()
 
@@ -55,11 +69,13 @@ class Recorder:
     def released(self, reason: str, candidates: int, hold_s: float) -> None:
         """Count the end of a hold that lasted ``hold_s`` seconds."""
         self.totals[f"holds.{reason}"] += 1
+        self.holds.add(hold_s)
         self._held, self._hold_ms, self._release = candidates, hold_s * 1e3, reason
 
     def failed(self, where: str) -> None:
         """Count a failure of ours; the call it happened in is scheduled natively."""
         self.totals[f"failures.{where}"] += 1
+        self.totals["fallbacks"] += 1
         self._fallbacks += 1
 
     def round_ended(self, scheduler: Any, output: Any, now: float, host_ns: int) -> None:  # noqa: ANN401
@@ -77,9 +93,14 @@ class Recorder:
             return
         seq = self.totals["rounds"]
         self.totals["rounds"] += 1
+        self.calls.add(host_ns / 1e9)
+        new = output.scheduled_new_reqs
+        cached = sum(map(_COMPUTED, new)) if new else 0
+        if cached:
+            self.totals["saved_tokens"] += cached
         if self.sinks:
             start = time.perf_counter_ns()
-            self._write(self._record(scheduler, output, now, host_ns, seq))
+            self._write(self._record(scheduler, output, now, host_ns, seq, cached))
             self._telemetry_us = (time.perf_counter_ns() - start) / 1e3
         self._reset()
 
@@ -92,15 +113,22 @@ class Recorder:
                 logger.exception("radixflow: counting a round failed; serving goes on, further failures are counted")
             self.failed("telemetry")
 
-    def _record(self, scheduler: Any, output: Any, now: float, host_ns: int, seq: int) -> RoundRecord:  # noqa: ANN401
-        new = output.scheduled_new_reqs
+    def _record(
+        self,
+        scheduler: Any,  # noqa: ANN401
+        output: Any,  # noqa: ANN401
+        now: float,
+        host_ns: int,
+        seq: int,
+        cached: int,
+    ) -> RoundRecord:
         return RoundRecord(
             t=now,
             seq=seq,
             rows=len(output.num_scheduled_tokens),
-            new_rows=len(new),
+            new_rows=len(output.scheduled_new_reqs),
             tokens=output.total_num_scheduled_tokens,
-            cached_tokens=sum(request.num_computed_tokens for request in new),
+            cached_tokens=cached,
             waiting=len(scheduler.waiting) + len(scheduler.skipped_waiting),
             running=len(scheduler.running),
             preset=self.preset,
@@ -126,7 +154,8 @@ class Recorder:
                 logger.exception("radixflow: a telemetry sink failed and is dropped; serving goes on")
 
     def close(self) -> None:
-        """Close the sinks; may be called twice."""
+        """Close the sinks and publish what is left; may be called twice."""
+        close_series(self._series)
         for sink in self.sinks:
             sink.close()
         self.sinks = []

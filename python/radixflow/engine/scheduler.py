@@ -44,6 +44,11 @@ def config_of(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:  # n
     return keywords["vllm_config"] if "vllm_config" in keywords else arguments[0]
 
 
+def data_parallel_rank(vllm_config: Any) -> int:  # noqa: ANN401
+    """Return which of several engines this is; the first where the release doesn't say."""
+    return int(getattr(vllm_config.parallel_config, "data_parallel_index", 0))
+
+
 class Scheduler(VllmScheduler):
     """vLLM's scheduler, with a policy that holds, defers and plans.
 
@@ -77,7 +82,12 @@ class Scheduler(VllmScheduler):
         policy = self._prepare(vllm_config, settings)
         super().__init__(*arguments, **keywords)
         self.clock = time.monotonic
-        self.recorder = Recorder(settings, policy.name, known_sha256(VllmScheduler.schedule))
+        self.recorder = Recorder(
+            settings,
+            policy.name,
+            known_sha256(VllmScheduler.schedule),
+            data_parallel_rank(vllm_config),
+        )
         if not policy.is_native:
             self.controller = Controller(self, settings, policy, self.recorder)
             self._announce(settings, policy)

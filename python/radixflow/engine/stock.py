@@ -11,7 +11,7 @@ from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 from radixflow.config import load_config
 from radixflow.engine.compat import known_sha256
 from radixflow.engine.recorder import Recorder
-from radixflow.engine.scheduler import config_of
+from radixflow.engine.scheduler import config_of, data_parallel_rank
 
 
 class CountingScheduler(VllmScheduler):
@@ -30,10 +30,13 @@ class CountingScheduler(VllmScheduler):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401
         """Build vLLM's scheduler and open the trace."""
-        settings = load_config(config_of(arguments, keywords).additional_config)
+        vllm_config = config_of(arguments, keywords)
+        settings = load_config(vllm_config.additional_config)
         super().__init__(*arguments, **keywords)
         self.clock = time.monotonic
-        self.recorder = Recorder(settings, "stock", known_sha256(VllmScheduler.schedule))
+        self.recorder = Recorder(
+            settings, "stock", known_sha256(VllmScheduler.schedule), data_parallel_rank(vllm_config)
+        )
 
     def schedule(self, throttle_prefills: bool = False) -> Any:  # noqa: ANN401
         """Schedule as vLLM does and count the round."""
