@@ -29,7 +29,8 @@ environment:
 
 build: environment .venv/.built ## Set up the environment and build the extension module
 
-demo: build ## RadixFlow against stock vLLM on a real engine, on this machine
+demo: build ## A first decision, then RadixFlow against stock vLLM: real engines, on this machine
+	@$(VENV) examples/first_decision.py
 	@$(VENV) -m radixflow.cli bench --quick --name demo
 
 test: build test-rust ## Every test: Rust, unit, scheduler, end to end

@@ -18,6 +18,13 @@ logger = logging.getLogger("vllm.radixflow")
 _COMPUTED = operator.attrgetter("num_computed_tokens")
 
 
+def _indexed(scheduler: Any) -> int:  # noqa: ANN401
+    """Count the prompts in a scheduler's index; the stock arm has neither a controller nor an index."""
+    controller = getattr(scheduler, "controller", None)
+    index = controller.book.index if controller is not None else None
+    return 0 if index is None else len(index)
+
+
 class Recorder:
     """Collects what happens between two rounds, and makes a record of it when somebody asked for records."""
 
@@ -131,6 +138,7 @@ class Recorder:
             cached_tokens=cached,
             waiting=len(scheduler.waiting) + len(scheduler.skipped_waiting),
             running=len(scheduler.running),
+            indexed=_indexed(scheduler),
             preset=self.preset,
             schedule_sha256=self.schedule_sha256,
             deferrals=self.deferrals,

@@ -29,6 +29,8 @@ class RoundRecord:
     preset: str
     schedule_sha256: str
     """Hash of vLLM's ``schedule()`` source."""
+    indexed: int = 0
+    """Prompts in the index after the call."""
     deferrals: dict[str, int] = field(default_factory=dict)
     """Requests passed over since the last round, by reason: ``pending``, ``promise``, ``zero``, ``allocation``."""
     barriers: dict[str, int] = field(default_factory=dict)
