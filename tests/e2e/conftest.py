@@ -86,7 +86,10 @@ def _family(servers):
 def arms(tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("servers")
     model, serve = embedded_model(), serve_settings()
-    servers = {arm: Server(server_spec(arm, model, serve, folder)) for arm in ARMS}
+    specs = {arm: server_spec(arm, model, serve, folder) for arm in ARMS}
+    # One of them has the decision endpoint as any `vllm serve` gets it: by the variable alone.
+    specs["stock"].env["VLLM_PLUGINS"] = "radixflow"
+    servers = {arm: Server(spec) for arm, spec in specs.items()}
     try:
         for server in servers.values():
             server.start()

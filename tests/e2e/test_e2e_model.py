@@ -57,3 +57,20 @@ def test_tokens_are_those_of_the_tokenizer(arms):
         tokens = client.post("/tokenize", json=body).raise_for_status().json()["tokens"]
         back = client.post("/detokenize", json={"model": MODEL_NAME, "tokens": tokens}).raise_for_status().json()
         assert back["prompt"] == "yes A"
+
+
+def test_a_model_that_cannot_be_asked_is_a_501_and_serves_on(arms, calls):
+    body = {"state": "It rains.", "questions": {"wet": {"type": "noul"}}}
+    with httpx.Client(base_url=arms.url("stock"), timeout=60, trust_env=False) as client:
+        reply = client.post("/v1/systemone", json=body)
+        assert reply.status_code == 501
+        assert "label 'yes' is 2 tokens" in reply.json()["error"]["message"]
+        # Whether the request is one is found out by a model that can be asked.
+        assert client.get("/v1/systemone/schema").status_code == 200
+        stats = client.get("/v1/radixflow/stats").raise_for_status().json()
+        assert stats["available"] is False
+        assert "label 'yes'" in stats["reason"]
+    assert arms.send("stock", calls)
+    with httpx.Client(base_url=arms.url("planned"), timeout=60, trust_env=False) as client:
+        # Nobody named the plugin there.
+        assert client.post("/v1/systemone", json=body).status_code == 404

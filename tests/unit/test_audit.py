@@ -183,7 +183,7 @@ def test_a_running_server_is_audited_and_the_folder_sealed(tmp_path, capsys):
         "SHA256SUMS",
         "audit.png",
         "environment.json",
-        "rows.jsonl",
+        "rows.jsonl.gz",
         "summary.json",
         "table.md",
     }

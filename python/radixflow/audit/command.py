@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import secrets
 import shutil
@@ -63,7 +64,7 @@ def run_audit(settings: AuditSettings, *, json_output: bool = False) -> AuditOut
     console = errors if json_output else console_for(stderr=False)
     report.show(console, outcome.document["groups"], outcome.document["by_margin"])
     if outcome.failed:
-        console.print(f"{outcome.failed} requests failed; rows.jsonl has their errors", highlight=False)
+        console.print(f"{outcome.failed} requests failed; rows.jsonl.gz has their errors", highlight=False)
     console.print(f"Kept in {folder}", highlight=False, markup=False)
     if json_output:
         sys.stdout.write(json.dumps(results.plain(outcome.document), indent=2) + "\n")
@@ -123,6 +124,13 @@ def _compare(played: Mapping[str, Sequence[Played]], reference: Reference, setti
     return rows
 
 
+def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line, compressed: a crowd under four arms is tens of thousands of answers."""
+    text = "".join(json.dumps(results.plain(row), separators=(",", ":")) + "\n" for row in rows)
+    # No time stamp: the same rows are the same bytes.
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
 def _keep(
     folder: Path,
     settings: AuditSettings,
@@ -150,7 +158,7 @@ def _keep(
     }
     bins = by_margin(rows)
     results.write_json(folder / "summary.json", document)
-    results.write_rows(folder / "rows.jsonl", [*(asdict(row) for row in rows), *failed])
+    _write_rows(folder / "rows.jsonl.gz", [*(asdict(row) for row in rows), *failed])
     results.write_json(folder / "environment.json", environment.machine())
     (folder / "table.md").write_text(report.markdown(groups, bins))
     if rows:

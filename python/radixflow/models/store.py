@@ -31,7 +31,8 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "radixflow"
 
 
-def _json_bytes(document: object) -> bytes:
+def json_bytes(document: object) -> bytes:
+    """Return a JSON document as a model's files have it."""
     return (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
 
 
@@ -55,11 +56,11 @@ def files_of(shape: Buildable, safetensors: bytes) -> dict[str, bytes]:
     vocab = tokenizer.vocabulary(shape.vocab_size)
     eos, pad = vocab[tokenizer.END_OF_TURN], vocab[tokenizer.END_OF_TEXT]
     return {
-        "config.json": _json_bytes(shape.hf_config(eos_token_id=eos, pad_token_id=pad)),
-        "generation_config.json": _json_bytes({"eos_token_id": eos, "pad_token_id": pad}),
+        "config.json": json_bytes(shape.hf_config(eos_token_id=eos, pad_token_id=pad)),
+        "generation_config.json": json_bytes({"eos_token_id": eos, "pad_token_id": pad}),
         "model.safetensors": safetensors,
-        "tokenizer.json": _json_bytes(tokenizer.tokenizer_json(vocab)),
-        "tokenizer_config.json": _json_bytes(tokenizer.tokenizer_config(shape.max_position)),
+        "tokenizer.json": json_bytes(tokenizer.tokenizer_json(vocab)),
+        "tokenizer_config.json": json_bytes(tokenizer.tokenizer_config(shape.max_position)),
     }
 
 
@@ -139,7 +140,7 @@ def keep(stem: str, files: Mapping[str, bytes], details: Mapping[str, object], *
     """
     digest = content_hash(files)
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    manifest = _json_bytes({"content_sha256": digest, **details, "files": hashes})
+    manifest = json_bytes({"content_sha256": digest, **details, "files": hashes})
     whole = {**files, MANIFEST: manifest}
     folder = (home() if root is None else root) / "models" / f"{stem}-{digest[:16]}"
     if _is_intact(folder, whole):

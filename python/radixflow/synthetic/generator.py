@@ -13,8 +13,7 @@ from radixflow.synthetic.questions import ASKERS, Answer, Asked, score_urgency
 from radixflow.synthetic.ticket import draw_ticket
 from radixflow.synthetic.topic import SPLITS, Split, SplitError
 
-_NOTE_SHARE = 0.15
-_MOST_QUESTIONS = 4
+_NOTE_SHARE = 0.1
 _MOST_SUBJECTS = 5
 
 
@@ -28,12 +27,13 @@ class Sample:
     """By question: the option's name of a choice, whether a noul holds, the level of a score."""
 
 
-def samples(split: Split, seed: int) -> Iterator[Sample]:
+def samples(split: Split, seed: int, *, most_questions: int = 4) -> Iterator[Sample]:
     """Yield decisions without end.
 
     Args:
         split: ``train`` or ``heldout``: other sentences, layouts and wordings, the same words.
         seed: what the decisions depend on, with the split.
+        most_questions: questions that may be asked about one text, at least 1.
 
     Raises:
         SplitError: a split that doesn't exist.
@@ -43,7 +43,8 @@ def samples(split: Split, seed: int) -> Iterator[Sample]:
     # A text seeds a generator the same way everywhere; a tuple's hash wouldn't.
     rng = Random(f"{split} {seed}")
     while True:
-        yield draw_note(rng, split) if rng.random() < _NOTE_SHARE else draw_decision(rng, split)
+        draws = draw_note if rng.random() < _NOTE_SHARE else draw_decision
+        yield draws(rng, split, most_questions)
 
 
 def generate(split: Split, seed: int, count: int) -> list[Sample]:
@@ -51,12 +52,12 @@ def generate(split: Split, seed: int, count: int) -> list[Sample]:
     return list(islice(samples(split, seed), count))
 
 
-def draw_decision(rng: Random, split: Split) -> Sample:
-    """Write a ticket and ask one to four questions about it."""
+def draw_decision(rng: Random, split: Split, most_questions: int) -> Sample:
+    """Write a ticket and ask some questions about it."""
     ticket = draw_ticket(rng, split)
     askers, weights = zip(*ASKERS, strict=True)
     asked: dict[str, Asked] = {}
-    for _ in range(rng.randint(1, _MOST_QUESTIONS)):
+    for _ in range(rng.randint(1, most_questions)):
         question = rng.choices(askers, weights)[0](rng, ticket, split)
         if question is not None:
             asked.setdefault(question.id, question)
@@ -65,27 +66,32 @@ def draw_decision(rng: Random, split: Split) -> Sample:
     return _sample(ticket.state, list(asked.values()))
 
 
-def draw_note(rng: Random, split: Split) -> Sample:
+def draw_note(rng: Random, split: Split, most_questions: int) -> Sample:
     """Write a note about any word, and ask which of several it is about: what is wanted is finding the word."""
-    is_train = split == "train"
-    notes = words.NOTES_TRAIN if is_train else words.NOTES_HELDOUT
-    subjects = rng.sample(words.WORDS, rng.randint(2, _MOST_SUBJECTS))
-    right = rng.choice(subjects)
+    notes = words.NOTES_TRAIN if split == "train" else words.NOTES_HELDOUT
+    right = rng.choice(words.WORDS)
     state = rng.choice(notes).format(right)
     if rng.random() < 0.3:
         state = f"Hello! {state}"
+    count = rng.randint(1, max(1, most_questions // 2))
+    return _sample(state, [_ask_subject(rng, split, right, f"subject_{place}") for place in range(count)])
+
+
+def _ask_subject(rng: Random, split: Split, right: str, name: str) -> Asked:
+    is_train = split == "train"
+    wrong = [word for word in rng.sample(words.WORDS, _MOST_SUBJECTS) if word != right]
+    subjects = [right, *wrong[: rng.randint(1, _MOST_SUBJECTS - 1)]]
+    rng.shuffle(subjects)
     means = words.MEANS_TRAIN if is_train else words.MEANS_HELDOUT
     codes = rng.sample(wordings.CODES, len(subjects))
     is_coded = rng.random() < 0.5
     options: dict[str, str | None] = {}
     for subject, code in zip(subjects, codes, strict=True):
-        name = code if is_coded else subject
         has_text = is_coded or rng.random() < 0.3
-        options[name] = rng.choice(means).format(subject) if has_text else None
+        options[code if is_coded else subject] = rng.choice(means).format(subject) if has_text else None
     answer = codes[subjects.index(right)] if is_coded else right
     asked = rng.choice(words.ABOUT_TRAIN if is_train else words.ABOUT_HELDOUT)
-    spec: dict[str, Any] = {"type": "choice", "instructions": asked, "criteria": options}
-    return _sample(state, [Asked("subject", spec, answer)])
+    return Asked(name, {"type": "choice", "instructions": asked, "criteria": options}, answer)
 
 
 def _sample(state: object, asked: list[Asked]) -> Sample:
