@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from radixflow.synthetic import wordings, words
+from radixflow.synthetic.moods import MOODS
 from radixflow.synthetic.questions import ASKERS, Answer, Asked, score_urgency
-from radixflow.synthetic.ticket import draw_ticket
+from radixflow.synthetic.remarks import PLANS
+from radixflow.synthetic.ticket import TOPICS, draw_ticket
 from radixflow.synthetic.topic import SPLITS, Split, SplitError
+from radixflow.synthetic.urgency import URGENCY
 
+FACTS: Mapping[str, int] = MappingProxyType(
+    {"topic": len(TOPICS) + 1, "urgency": len(URGENCY), "mood": len(MOODS), "plan": len(PLANS) + 1}
+)
+"""What a ticket's truth consists of, and how many values each part has."""
 _NOTE_SHARE = 0.1
 _MOST_SUBJECTS = 5
 
@@ -25,6 +33,8 @@ class Sample:
     """A body of ``/v1/systemone``."""
     expected: dict[str, Answer]
     """By question: the option's name of a choice, whether a noul holds, the level of a score."""
+    facts: dict[str, int] = field(default_factory=dict)
+    """What the text says, by number: see :data:`FACTS`. Empty for a note."""
 
 
 def samples(split: Split, seed: int, *, most_questions: int = 4) -> Iterator[Sample]:
@@ -63,7 +73,11 @@ def draw_decision(rng: Random, split: Split, most_questions: int) -> Sample:
             asked.setdefault(question.id, question)
     if not asked:
         asked["urgency"] = score_urgency(rng, ticket, split)
-    return _sample(ticket.state, list(asked.values()))
+    plans = (None, *PLANS)
+    topic = len(TOPICS) if ticket.topic is None else TOPICS.index(ticket.topic)
+    numbers = (topic, ticket.urgency, ticket.mood + 2, plans.index(ticket.plan))
+    made = _sample(ticket.state, list(asked.values()))
+    return replace(made, facts=dict(zip(FACTS, numbers, strict=True)))
 
 
 def draw_note(rng: Random, split: Split, most_questions: int) -> Sample:
