@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-
 from delta import Carry
 from network import Layer, Norm, Segment
+from torch import nn
+
 from radixflow.models.shape import ModelShape
+
+_FIRST_STEP = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,11 @@ class Backbone(nn.Module):
             x = x + last.self_attn(normed[index][ends], place, seen)
             reads.append(x + last.mlp(last.post_attention_layernorm(x)))
         ends = torch.cat(
-            [x[torch.arange(len(x)), part.lengths - 1] for x, part in zip(normed, segments) if part.is_leaf]
+            [
+                x[torch.arange(len(x)), part.lengths - 1]
+                for x, part in zip(normed, segments, strict=True)
+                if part.is_leaf
+            ]
         )
         first = segments[0]
         real = (torch.arange(first.ids.shape[1])[None, :] < first.lengths[:, None])[..., None]
@@ -92,9 +98,22 @@ class DecisionNetwork(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 std = 0.5 if "embed" in name else weight.shape[1] ** -0.5
-                # Small steps in the residual stream at first, whatever the depth.
-                std *= 0.5 if name.endswith(("out_proj.weight", "o_proj.weight", "down_proj.weight")) else 1.0
+                # Small steps in the residual stream at first: what the embeddings know is still there at its end.
+                std *= _FIRST_STEP if name.endswith(("out_proj.weight", "down_proj.weight")) else 1.0
                 nn.init.normal_(weight, 0.0, std)
+        # The full layer begins as a mean of its inputs: a bag of words, from which the heads can tell a topic at once.
+        mean = self.model.layers[-1].self_attn
+        with torch.no_grad():
+            value, out = (
+                mean.v_proj.weight.view(mean.heads, mean.dim, -1),
+                mean.o_proj.weight.view(-1, mean.heads, mean.dim),
+            )
+            value.mul_(_FIRST_STEP)
+            out.mul_(_FIRST_STEP)
+            for head in range(mean.heads):
+                for place in range(shape.hidden_size):
+                    value[head, place, place] += 1.0
+                    out[place, head, place] += 1.0
 
     def labels(self, segments: list[Segment]) -> torch.Tensor:
         """Return the logits of the whole vocabulary after each leaf."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-
 from delta import CHUNK
 from network import Segment
 from prompts import Renderer, Row
+
 from radixflow.decisions import ReadStrategy
 from radixflow.decisions.encoding import common_length
 from radixflow.synthetic import Sample

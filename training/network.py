@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 
 import torch
+from delta import EPS, Carry, DeltaNet
 from torch import nn
 from torch.nn import functional as fn
 
-from delta import CHUNK, EPS, Carry, DeltaNet
 from radixflow.models.shape import ModelShape
 
 # Decay of a token's memory in the linear layers when training begins: a dozen, fifty and two hundred tokens.

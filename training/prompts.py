@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from jinja2 import Environment
 from tokenizers import Tokenizer
 
-from radixflow.decisions import Choice, LabelReader, Noul, ReadStrategy, generation_tail, letter_tokens, letter_sets
-from radixflow.decisions import label_ids, parse_decision, plan_branches, render_chat
+from radixflow.decisions import (
+    Choice,
+    LabelReader,
+    Noul,
+    ReadStrategy,
+    generation_tail,
+    label_ids,
+    letter_sets,
+    letter_tokens,
+    parse_decision,
+    plan_branches,
+    render_chat,
+)
 from radixflow.models.decision_model import decision_manifest
 from radixflow.models.tokenizer import CHAT_TEMPLATE, SPECIAL_TOKENS
 from radixflow.synthetic import Sample

@@ -17,7 +17,7 @@ _SAMPLES = 20_000
 # A name answers as one token only where it is one at the start of a line, however rare it is in the corpus.
 _NAME_WEIGHT = 400
 _WORD_WEIGHT = 60
-COMMON = """
+_COMMON = """
 about after again against all almost also always am among an and another any are around as ask at away back bad be
 because been before began being below best better between big both boy bring build but by call came can car carry
 change children city close come could country cut day did different do does done down each early earth eat end enough
@@ -33,7 +33,8 @@ still stop story study such sure take talk tell than that the their them then th
 though thought three through time to today together told too took town tree true try turn two under until up upon us
 use very voice walk want war was watch water way we week well went were what when where which while white who whole
 why will wish with without word work world would write wrong year yes yet you young your
-""".split()
+"""
+COMMON = tuple(_COMMON.split())
 
 
 def build_tokenizer(seed: int) -> Tokenizer:

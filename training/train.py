@@ -12,24 +12,24 @@ from typing import Annotated
 import torch
 import torch.multiprocessing
 import typer
+from backbone import DecisionNetwork
+from batches import draw
+from losses import Teacher, read_loss
+from prompts import Renderer
 from rich.console import Console
 from tokenizers import Tokenizer
+from tokens import VOCAB_SIZE, build_tokenizer
 from torch import distributed, nn
-from torch.nn import functional as fn
+from warm import warm_up
 
-from backbone import DecisionNetwork, Reads
-from batches import Batch, draw
-from prompts import Renderer
 from radixflow.decisions import ReadStrategy
 from radixflow.models.decision_model import decision_shape
 from radixflow.synthetic import samples
-from radixflow.synthetic.generator import FACTS
-from tokens import VOCAB_SIZE, build_tokenizer
 
 console = Console()
 _WARM_STEPS = 50
-_LOG_EVERY, _SAVE_EVERY = 25, 200
-_MOST_QUESTIONS = 8
+_LOG_EVERY, _SAVE_EVERY = 25, 50
+_MOST_QUESTIONS = 5
 """Of a state: the more there are, the less often states are computed."""
 _FACTS_WEIGHT = 0.5
 _FIGURES = (
@@ -50,47 +50,6 @@ class Settings:
     seed: int
     workers: int
     resume: Path | None
-
-
-class Teacher(nn.Module):
-    """Asks the hidden states for the facts of a text: what is learned first, and left behind after training."""
-
-    def __init__(self, size: int) -> None:
-        """Make a head for the text's mean and one for the end of each leaf."""
-        super().__init__()
-        self.mean, self.end = nn.Linear(size, sum(FACTS.values())), nn.Linear(size, sum(FACTS.values()))
-
-    def forward(self, reads: Reads, batch: Batch) -> torch.Tensor:
-        """Return the loss, averaged over the facts."""
-        losses = []
-        for found, facts in (
-            (self.mean(reads.states), batch.facts),
-            (self.end(reads.ends), batch.facts[batch.decisions]),
-        ):
-            for place, logits in enumerate(found.split(list(FACTS.values()), -1)):
-                known = facts[:, place]
-                if (known >= 0).any():
-                    losses.append(fn.cross_entropy(logits, known))
-        return sum(losses) / len(losses) if losses else reads.ends.sum() * 0.0
-
-
-def read_loss(
-    network: DecisionNetwork, teacher: Teacher, batch: Batch, kind: ReadStrategy
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the loss of the answers, that of the facts, and the share of right answers.
-
-    Labels are learned over the whole vocabulary and among the options, branches among the candidates.
-    """
-    reads = network.model(batch.segments)
-    if kind is ReadStrategy.LABEL:
-        logits = network.lm_head(reads.leaves[batch.leaves])
-        target = batch.labels.gather(1, batch.answers[:, None])[:, 0]
-        loss, among = fn.cross_entropy(logits, target), logits.gather(1, batch.labels.clamp(min=0))
-    else:
-        loss, among = reads.leaves.new_zeros(()), network.score(reads.leaves)[:, 0][batch.labels.clamp(min=0)]
-    among = among.masked_fill(batch.labels < 0, -math.inf)
-    loss = loss + fn.cross_entropy(among, batch.answers)
-    return loss, teacher(reads, batch), (among.argmax(-1) == batch.answers).float().mean()
 
 
 def rate(spent: float, step: int, peak: float) -> float:
@@ -128,16 +87,18 @@ def work(rank: int, told: Settings) -> None:
     meeting = f"file://{told.out.resolve() / 'meeting'}"
     distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=told.workers)
     network = DecisionNetwork(decision_shape(VOCAB_SIZE))
+    teacher = Teacher(network.lm_head.in_features)
+    renderer = Renderer(Tokenizer.from_file(str(told.out / "tokenizer.json")))
     if told.resume is not None:
         network.load_state_dict(torch.load(told.resume, weights_only=True))
-    teacher = Teacher(network.lm_head.in_features)
+    else:
+        console.print({"warm_up_loss": warm_up(network, teacher, renderer, told.seed)})
     weights = [*network.parameters(), *teacher.parameters()]
     groups = [
         {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": 0.05},
         {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=told.peak, betas=(0.9, 0.98))
-    renderer = Renderer(Tokenizer.from_file(str(told.out / "tokenizer.json")))
     feeds = {}
     for place, kind in enumerate(ReadStrategy):
         decisions = samples("train", told.seed + 10 * rank + place, most_questions=_MOST_QUESTIONS)
@@ -168,7 +129,7 @@ def work(rank: int, told: Settings) -> None:
             sums.setdefault(name, []).append(value)
         if rank == 0 and step % _LOG_EVERY == 0:
             curve.append({"step": step, "minutes": round(spent * told.minutes, 2), **_means(sums)})
-            console.print(curve[-1], soft_wrap=True)
+            console.print(json.dumps(curve[-1]), soft_wrap=True)
             sums.clear()
         if rank == 0 and (step % _SAVE_EVERY == 0 or spent >= 1.0):
             _save(network, curve, told.out)

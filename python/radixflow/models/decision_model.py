@@ -97,7 +97,8 @@ def _trained() -> dict[str, bytes]:
         return {name: (TRAINED / name).read_bytes() for name in (WEIGHTS, TOKENIZER, RECIPE)}
     except OSError as error:
         raise ModelStoreError(
-            f"cannot read {error.filename}: {error.strerror}; install the package again, or train it (training/README.md)"
+            f"cannot read {error.filename}: {error.strerror}; install the package again, or train the model: "
+            "training/README.md"
         ) from error
 
 
