@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import safetensors
@@ -133,3 +135,17 @@ def test_nothing_heavy_is_imported():
     code = "import sys, radixflow.models.decision_model, radixflow.synthetic;"
     code += "sys.exit(bool({'vllm', 'torch', 'transformers', 'tokenizers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_table_of_the_document_is_that_of_the_figures():
+    root = Path(__file__).parents[2]
+    figures = json.loads((root / "training/figures.json").read_text())
+    rows = re.findall(
+        r"^\| (\w[^|]*) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", (root / "docs/model.md").read_text(), re.M
+    )
+    assert len(rows) >= 8
+    for name, count, chance, label, branch in rows:
+        assert int(count) == figures["label"][name]["n"]
+        assert float(chance) == pytest.approx(figures["label"][name]["chance"], abs=0.006)
+        assert float(label) == pytest.approx(figures["label"][name]["accuracy"], abs=0.0006)
+        assert float(branch) == pytest.approx(figures["branch"][name]["accuracy"], abs=0.0006)
