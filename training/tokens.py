@@ -66,7 +66,7 @@ def option_names() -> list[str]:
     teams = [name for topic in TOPICS for name in topic.names]
     plans = [name for names, _ in wordings.PLAN_NAMES.values() for name in names]
     moods = [name for names in wordings.SENTIMENT_NAMES for name in names]
-    return list(dict.fromkeys([*teams, *plans, *moods, *wordings.CODES, *wordings.OTHERS, "yes", "no"]))
+    return list(dict.fromkeys([*teams, *plans, *moods, *wordings.OTHERS, "yes", "no"]))
 
 
 def _corpus(seed: int) -> Iterator[str]:

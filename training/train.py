@@ -7,6 +7,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import torch
@@ -21,6 +22,7 @@ from tokenizers import Tokenizer
 from tokens import VOCAB_SIZE, build_tokenizer
 from torch import distributed, nn
 from warm import warm_up
+from wear import worn
 
 from radixflow.decisions import ReadStrategy
 from radixflow.models.decision_model import decision_shape
@@ -101,7 +103,8 @@ def work(rank: int, told: Settings) -> None:
     optimizer = torch.optim.AdamW(groups, lr=told.peak, betas=(0.9, 0.98))
     feeds = {}
     for place, kind in enumerate(ReadStrategy):
-        decisions = samples("train", told.seed + 10 * rank + place, most_questions=_MOST_QUESTIONS)
+        seed = told.seed + 10 * rank + place
+        decisions = worn(samples("train", seed, most_questions=_MOST_QUESTIONS), Random(seed))
         feeds[kind] = draw(decisions, renderer, kind, told.questions >> place)
     curve: list[dict[str, float]] = []
     sums: dict[str, list[float]] = {}

@@ -29,7 +29,7 @@ from radixflow.models.store import ModelStoreError
 from radixflow.synthetic import wordings
 from radixflow.synthetic.ticket import TOPICS
 
-NAMES = [name for topic in TOPICS for name in topic.names] + [*wordings.CODES, *wordings.OTHERS]
+NAMES = [name for topic in TOPICS for name in topic.names] + [*wordings.OTHERS]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ class Asked:
 Asker = Callable[[Random, Ticket, Split], Asked | None]
 """Asks about a ticket; None where its text doesn't decide the answer."""
 
-_CODE_SHARE, _OTHER_SHARE, _ABSENT_SHARE = 0.15, 0.4, 0.5
+_OTHER_SHARE, _ABSENT_SHARE = 0.4, 0.4
 _MOST_TEAMS = 6
 
 
@@ -47,16 +47,12 @@ def ask_team(rng: Random, ticket: Ticket, split: Split) -> Asked:
     if ticket.topic is not None and not is_absent:
         taken.append(ticket.topic)
     rng.shuffle(taken)
-    is_coded = rng.random() < _CODE_SHARE
-    codes = rng.sample(wordings.CODES, len(taken))
     described = rng.choice((0.0, 0.5, 1.0))
     options: dict[str, str | None] = {}
     answer = ""
-    for topic, code in zip(taken, codes, strict=True):
-        plain = topic.name if rng.random() < 0.5 else rng.choice(topic.names)
-        name = code if is_coded else plain
-        has_text = is_coded or rng.random() < described
-        options[name] = rng.choice(topic.descriptions(split)) if has_text else None
+    for topic in taken:
+        name = topic.name if rng.random() < 0.7 else rng.choice(topic.names)
+        options[name] = rng.choice(topic.descriptions(split)) if rng.random() < described else None
         if topic is ticket.topic:
             answer = name
     if has_other:
@@ -108,14 +104,12 @@ def ask_is_happy(rng: Random, ticket: Ticket, split: Split) -> Asked | None:
 
 
 def ask_is_about(rng: Random, ticket: Ticket, split: Split) -> Asked:
-    """Ask whether a ticket is about a topic, in its own words half of the time."""
-    is_true = ticket.topic is not None and rng.random() < 0.5
-    topic = ticket.topic if is_true and ticket.topic else rng.choice([one for one in TOPICS if one is not ticket.topic])
-    own = wordings.TOPIC_NOULS.get(topic.name)
-    if own is not None and rng.random() < 0.6:
-        return Asked(f"is_{topic.name}", _spec("noul", rng.choice(own[split]), None), is_true)
-    named = topic.name if rng.random() < 0.5 else rng.choice(topic.descriptions(split))
-    return Asked("about", _spec("noul", rng.choice(wordings.IS_ABOUT[split]).format(named), None), is_true)
+    """Ask whether a ticket is about a topic that has questions of its own, half of the time about its own one."""
+    name = ticket.topic.name if ticket.topic is not None else ""
+    if name not in wordings.TOPIC_NOULS or rng.random() < 0.4:
+        name = rng.choice([topic for topic in wordings.TOPIC_NOULS if topic != name])
+    is_true = ticket.topic is not None and ticket.topic.name == name
+    return Asked(f"is_{name}", _spec("noul", rng.choice(wordings.TOPIC_NOULS[name][split]), None), is_true)
 
 
 def ask_is_money(rng: Random, ticket: Ticket, split: Split) -> Asked | None:

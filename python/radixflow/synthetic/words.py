@@ -1,4 +1,4 @@
-"""Ordinary words: what notes are about in the questions that want a word found, not a topic known."""
+"""Ordinary words, for a tokenizer that knows more than tickets."""
 
 _LISTED = """
 apple bridge river mountain window garden kitchen castle forest island engine rocket planet ocean desert village
@@ -23,23 +23,3 @@ medicine vaccine fever cough tooth heart brain bone skin hair energy battery sol
 climate pollution recycling vegan recipe restaurant hotel tourist passport visa border embassy
 """
 WORDS = tuple(dict.fromkeys(_LISTED.split()))
-
-NOTES_TRAIN = (
-    "This note is about the {}.",
-    "I read a long story about a {} yesterday.",
-    "We talked about {} all day.",
-    "The speaker told us a lot about {}.",
-    "My question is about {}.",
-    "Yesterday they showed a film about the {}.",
-    "The text explains {} in short words.",
-)
-NOTES_HELDOUT = (
-    "They told us a story about the {}.",
-    "The film explains {}.",
-    "We read a long text about {} yesterday.",
-)
-ABOUT_TRAIN = ("What is the note about?", "Which subject is it?", "Pick the subject.", "What is it about?")
-ABOUT_HELDOUT = ("Which subject is the note about?", "What is the subject?")
-MEANS_TRAIN = ("about the {}", "everything on {}", "{} and the like", "notes on {}")
-MEANS_HELDOUT = ("notes about {}", "the {} and everything like it")
-"""Descriptions of options that are about a word."""
