@@ -18,7 +18,7 @@ def numbered(number):
     """Build a decision that no other answer fits: its options carry its number."""
     names = [f"{name}{number}" for name in ("billing", "outage", "shipping")]
     return {
-        "state": f"Ticket {number}. The parcel never came, and the door code is {number * 7919}. " * 4,
+        "state": f"Ticket {number}. The parcel never came, and the door code is {number * 7919}.",
         "questions": {
             f"team{number}": {"type": "choice", "instructions": "Who?", "criteria": dict.fromkeys(names)},
             f"urgent{number}": {"type": "noul", "instructions": "Is it urgent?"},

@@ -79,7 +79,7 @@ MALFORMED = {
     "a choice of a list": (choosing(["a", "b"]), 400, C, "a non-empty object"),
     "no option": (choosing({}), 400, C, "a non-empty object"),
     "27 options": (choosing({chr(97 + i % 26) * (1 + i // 26): None for i in range(27)}), 400, C, "offer at most 26"),
-    "a description that is a number": (choosing({"a": 1}), 400, C, "1"),
+    "a choice of text": (choosing("a, b"), 400, C, "a non-empty object"),
     "an option without a name": (choosing({"": None, "b": None}), 400, C, "name"),
     "names with one first token": (choosing({"billing": None, "billing team": None}), 400, C, "'billing team'"),
     "a score without criteria": (asking({"type": "score"}), 400, C, "2 to 10 levels"),
@@ -224,6 +224,7 @@ def test_schemathesis_finds_no_undocumented_server_error(client, decisions):
     import schemathesis
     from hypothesis import HealthCheck, settings
     from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
 
     document = client.get(f"{PATH}/schema").raise_for_status().json()
     schema = schemathesis.openapi.from_dict(document)
@@ -233,8 +234,9 @@ def test_schemathesis_finds_no_undocumented_server_error(client, decisions):
     def run(case):
         reply = case.call(base_url=decisions.url("label"))
         seen.append(reply.status_code)
-        # What the document promises of a status is what came; 501 and 503 are the only 5xx it may be.
-        case.validate_response(reply, excluded_checks=[not_a_server_error])
+        # What the document promises of a status is what came; 501 and 503 are the only 5xx it may be. It doesn't say
+        # all that makes a decision right: what criteria may be depends on the question's type.
+        case.validate_response(reply, excluded_checks=[not_a_server_error, positive_data_acceptance])
         assert reply.status_code < 500 or reply.status_code in (501, 503), reply.text
 
     strategy = operation.as_strategy() | operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)

@@ -13,7 +13,7 @@ from radixflow.synthetic import samples
 PATH = "/v1/systemone"
 # Held-out wordings; the seed is not one that training or its evaluation used.
 SEED = 424_242
-OF_EACH = 300
+OF_EACH = 200
 
 
 def kind_of(spec):
@@ -71,7 +71,7 @@ def chance(spec, expected):
     return sum(abs(level - expected) <= 1 for level in range(levels)) / levels
 
 
-@pytest.mark.parametrize(("server", "of_each"), [("label", OF_EACH), ("branch", 100)])
+@pytest.mark.parametrize(("server", "of_each"), [("label", OF_EACH), ("branch", 60)])
 def test_held_out_accuracy_through_http(decisions, server, of_each, record_property):
     kept = collect(of_each)
     with decisions.client(server) as client:
@@ -98,7 +98,7 @@ def test_held_out_accuracy_through_http(decisions, server, of_each, record_prope
 
 @pytest.fixture(scope="module")
 def few():
-    return [sample.request for sample in collect(15)][:40]
+    return [sample.request for sample in collect(15)][:25]
 
 
 def softmax(values):
@@ -138,7 +138,7 @@ def test_labels_have_the_probabilities_of_transformers(decisions, few):
                 mine = list(reply["answers"][branch.question_id]["probabilities"].values())
                 check_close(mine, theirs, (body["state"], branch.question_id))
                 compared += 1
-    assert compared >= 40
+    assert compared >= 25
 
 
 def test_branches_have_the_probabilities_of_transformers(decisions, few):

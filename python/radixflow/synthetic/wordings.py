@@ -169,12 +169,33 @@ PLANNED: Mapping[str, Wordings] = MappingProxyType(
 )
 PLAN_NAMES: Mapping[str, tuple[tuple[str, ...], Wordings]] = MappingProxyType(
     {
-        "call": (("call", "phone"), _both(("wants a phone call", "call the writer", "call back", "the customer wants a call"), ("call the customer",))),
-        "leave": (("leave", "churn"), _both(("wants another provider", "may leave us", "leaves us", "wants to leave"), ("wants to leave us",))),
-        "file": (("file", "attachment"), _both(("something is attached", "a file or photo", "a file is attached", "an attached photo"), ("a photo is attached",))),
+        "call": (
+            ("call", "phone"),
+            _both(
+                ("wants a phone call", "call the writer", "call back", "the customer wants a call"),
+                ("call the customer",),
+            ),
+        ),
+        "leave": (
+            ("leave", "churn"),
+            _both(
+                ("wants another provider", "may leave us", "leaves us", "wants to leave"),
+                ("wants to leave us",),
+            ),
+        ),
+        "file": (
+            ("file", "attachment"),
+            _both(
+                ("something is attached", "a file or photo", "a file is attached", "an attached photo"),
+                ("a photo is attached",),
+            ),
+        ),
         "none": (
             ("none", "nothing"),
-            _both(("none of these things", "nothing else here", "nothing of it", "none of these"), ("nothing of these things",)),
+            _both(
+                ("none of these things", "nothing else here", "nothing of it", "none of these"),
+                ("nothing of these things",),
+            ),
         ),
     }
 )
