@@ -1,4 +1,4 @@
-"""What docs/serving.md shows is true: settings, statuses, routes; and the README's request is the one that tests send."""
+"""What docs/serving.md shows is true: settings, statuses, routes; and the README's request is the schema's example."""
 
 from __future__ import annotations
 
