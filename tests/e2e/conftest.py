@@ -131,6 +131,7 @@ class Decisions:
 
     servers: dict[str, Server]
     readers: dict[str, TraceReader] = field(init=False)
+    processes: list = field(default_factory=list)
 
     def __post_init__(self):
         self.readers = {name: TraceReader(server.spec.trace_path) for name, server in self.servers.items()}
@@ -155,18 +156,38 @@ class Decisions:
                 return found
             time.sleep(0.05)
 
+    def start(self):
+        for server in self.servers.values():
+            server.start()
+        wait_healthy(list(self.servers.values()), 420.0, lambda *_: None)
+        self.processes = _family(self.servers.values())
+
+    def stop(self):
+        """Stop all servers; may be called twice."""
+        processes, self.processes = {*self.processes, *_family(self.servers.values())}, []
+        stop_all(list(self.servers.values()))
+        _, alive = psutil.wait_procs(processes, timeout=10)
+        assert not alive, f"still running after stop: {alive}"
+
+
+STARTED = pytest.StashKey[Decisions]()
+
 
 @pytest.fixture(scope="session")
-def decisions(tmp_path_factory):
+def decisions(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("decisions")
-    servers = {name: Server(_decision_spec(name, flags, folder)) for name, flags in DECISION_SERVERS.items()}
+    made = Decisions({name: Server(_decision_spec(name, flags, folder)) for name, flags in DECISION_SERVERS.items()})
+    request.config.stash[STARTED] = made
     try:
-        for server in servers.values():
-            server.start()
-        wait_healthy(list(servers.values()), 420.0, lambda *_: None)
-        yield Decisions(servers)
+        made.start()
+        yield made
     finally:
-        processes = _family(servers.values())
-        stop_all(list(servers.values()))
-    _, alive = psutil.wait_procs(set(processes), timeout=10)
-    assert not alive, f"still running after stop: {alive}"
+        made.stop()
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Stop the decision servers after the last test of theirs: other servers need the memory next."""
+    made = item.config.stash.get(STARTED, None)
+    if made is not None and (nextitem is None or not nextitem.path.name.startswith("test_e2e_decisions")):
+        del item.config.stash[STARTED]
+        made.stop()

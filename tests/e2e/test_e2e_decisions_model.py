@@ -13,7 +13,7 @@ from radixflow.synthetic import samples
 PATH = "/v1/systemone"
 # Held-out wordings; the seed is not one that training or its evaluation used.
 SEED = 424_242
-OF_EACH = 200
+OF_EACH = 120
 
 
 def kind_of(spec):
@@ -71,7 +71,7 @@ def chance(spec, expected):
     return sum(abs(level - expected) <= 1 for level in range(levels)) / levels
 
 
-@pytest.mark.parametrize(("server", "of_each"), [("label", OF_EACH), ("branch", 60)])
+@pytest.mark.parametrize(("server", "of_each"), [("label", OF_EACH), ("branch", 40)])
 def test_held_out_accuracy_through_http(decisions, server, of_each, record_property):
     kept = collect(of_each)
     with decisions.client(server) as client:
@@ -98,7 +98,7 @@ def test_held_out_accuracy_through_http(decisions, server, of_each, record_prope
 
 @pytest.fixture(scope="module")
 def few():
-    return [sample.request for sample in collect(15)][:25]
+    return [sample.request for sample in collect(15)][:16]
 
 
 def softmax(values):
@@ -138,7 +138,7 @@ def test_labels_have_the_probabilities_of_transformers(decisions, few):
                 mine = list(reply["answers"][branch.question_id]["probabilities"].values())
                 check_close(mine, theirs, (body["state"], branch.question_id))
                 compared += 1
-    assert compared >= 25
+    assert compared >= 20
 
 
 def test_branches_have_the_probabilities_of_transformers(decisions, few):
@@ -154,7 +154,7 @@ def test_branches_have_the_probabilities_of_transformers(decisions, few):
     manifest = load_manifest(folder / MANIFEST_FILE)
     temperature = manifest.strategies.branch.temperature
     with decisions.client("branch") as client, torch.inference_mode():
-        for body in few[:15]:
+        for body in few[:8]:
             reply = client.post(PATH, json=body).raise_for_status().json()
             plan = plan_branches(parse_decision(body), manifest)
             scores = {}
