@@ -211,7 +211,7 @@ def test_native_equals_stock_step_by_step(make_bench, case):
 
 @pytest.mark.parametrize("preset", PRESETS)
 @given(trace)
-@settings(max_examples=80, deadline=None, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=50, deadline=None, suppress_health_check=SLOW, derandomize=True)
 def test_every_request_ends_every_block_is_free_the_index_is_empty(make_bench, preset, case):
     Watch(build(make_bench, preset, case, wait_ms=WAIT_MS, max_bypass=4), WAIT_MS).play(case["events"])
 
