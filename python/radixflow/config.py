@@ -62,6 +62,11 @@ class RadixFlowConfig(BaseModel):
         description="the state at a prompt's last block boundary, which costs a round and serves whoever sends the "
         "prompt again (policy planned): auto leaves it out for prefill-only branches while that pays, keep never",
     )
+    partial_states: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="states inside a block, where --prefix-match-unit is below the block size (policy planned): auto "
+        "stores them if `radixflow doctor --check-partial-hits` passed on this model, on always, off never",
+    )
     on_unsupported: Literal["refuse", "native"] = Field(
         default="refuse",
         description="what to do where RadixFlow isn't known to be right: refuse to start, or run as vLLM does",

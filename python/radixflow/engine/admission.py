@@ -50,7 +50,7 @@ class Admission:
         self.watch = (
             ArrivalWatch(
                 scheduler.hash_block_size,
-                scheduler.block_size,
+                scheduler.block_size if planner is None else planner.unit,
                 scheduler.max_num_scheduled_tokens,
                 recurrent=planner is not None,
             )

@@ -11,6 +11,7 @@ from radixflow.config import RadixFlowConfig
 from radixflow.engine.admission import Admission
 from radixflow.engine.book import WaitingBook
 from radixflow.engine.hints import read_hints
+from radixflow.engine.partial_states import PartialStates
 from radixflow.engine.planner import Planner
 from radixflow.engine.readiness import is_pending, recurrent_managers
 from radixflow.engine.recorder import Recorder
@@ -25,8 +26,23 @@ _MOST_ROUNDS_IN_FLIGHT = 16
 class Controller:
     """State and decisions of one scheduler. Only vLLM's queues hold requests; this holds ids."""
 
-    def __init__(self, scheduler: Any, config: RadixFlowConfig, policy: Policy, recorder: Recorder) -> None:  # noqa: ANN401
-        """Bind to a vLLM scheduler whose own ``__init__`` has run."""
+    def __init__(
+        self,
+        scheduler: Any,  # noqa: ANN401
+        config: RadixFlowConfig,
+        policy: Policy,
+        recorder: Recorder,
+        stores_inside: bool = False,
+    ) -> None:
+        """Bind to a vLLM scheduler whose own ``__init__`` has run.
+
+        Args:
+            scheduler: vLLM's.
+            config: the settings.
+            policy: what decides.
+            recorder: counts.
+            stores_inside: store states inside blocks too, where the engine can start requests from them.
+        """
         parallel = scheduler.vllm_config.parallel_config
         # There an idle engine's empty step runs a dummy forward on every rank.
         dummy_steps = parallel.data_parallel_size > 1 and scheduler.vllm_config.model_config.is_moe
@@ -40,17 +56,22 @@ class Controller:
         self._managers = recurrent_managers(scheduler.kv_cache_manager)
         # Without recurrent states every sibling can share its producer's round: nothing to plan.
         plans = policy.junctions is not None and scheduler.need_mamba_block_aligned_split
+        self.partial = PartialStates(scheduler) if scheduler.mamba_partial_cache_hit else None
+        inside = self.partial if plans and stores_inside and not scheduler.use_eagle else None
+        unit = scheduler.block_size if inside is None else inside.unit
+        self.stores_inside = inside is not None
+        """Whether chunks may be ended inside a block."""
         reads_residuals = policy.admission is not None and wait_s > 0 and policy.admission.uses_residuals
         self.book = WaitingBook(
             use_index=plans or (reads_residuals and policy.junctions is None),
             track_candidates=policy.admission is not None and wait_s > 0,
-            block_size=scheduler.block_size if policy.junctions is not None else 0,
+            block_size=unit if policy.junctions is not None else 0,
         )
         # Only beside attention does vLLM tell where a state is missed, and without that nobody would pay for it.
         tells_missed = len(self._managers) < len(scheduler.kv_cache_manager.coordinator.single_type_managers)
         tails = policy.tails if tells_missed else None
         self.planner = (
-            Planner(scheduler, self.book, policy.junctions, tails, self.cost, recorder)
+            Planner(scheduler, self.book, policy.junctions, tails, self.cost, recorder, inside)
             if plans and policy.junctions is not None
             else None
         )
@@ -103,6 +124,8 @@ class Controller:
 
     def left(self, request_id: str) -> None:
         """Note a request that is finished, aborted or failed."""
+        if self.partial is not None:
+            self.partial.forget(request_id)
         try:
             if self.book.discard(request_id):
                 self._prefill_ended(request_id)
@@ -127,6 +150,8 @@ class Controller:
         """Start a call of ``schedule()``. Returns whether the edited function is to run it."""
         self._passed.clear()
         self.holding = self._native_call = False
+        if self.partial is not None:
+            self.partial.begin()
         if self.traversal is not None:
             self.traversal.deferred = 0
         if self._stalled:
@@ -224,6 +249,8 @@ class Controller:
             return False
         try:
             pending = is_pending(new_computed_blocks, self._managers)
+            if self.partial is not None:
+                pending = pending or self.partial.is_refused(request.request_id)
             return self.traversal.passes(request, BarrierKind.ALLOCATION, pending)
         except Exception as error:  # noqa: BLE001
             self._fail("traversal", error)

@@ -9,6 +9,7 @@ from typing import Any
 from vllm.v1.request import RequestStatus
 
 from radixflow.engine.book import Entry, WaitingBook
+from radixflow.engine.partial_states import PartialStates
 from radixflow.engine.promises import Promise, PromiseTable, prefix_hash
 from radixflow.engine.readiness import recurrent_managers
 from radixflow.engine.recorder import Recorder
@@ -34,9 +35,21 @@ class Planner:
         tails: TailPolicy | None,
         cost: RoundCostLearner,
         recorder: Recorder,
+        partial: PartialStates | None = None,
     ) -> None:
-        """Bind to a vLLM scheduler whose own ``__init__`` has run."""
+        """Bind to a vLLM scheduler whose own ``__init__`` has run.
+
+        Args:
+            scheduler: vLLM's.
+            book: who waits.
+            policy: says where states are worth a round.
+            tails: says when a prompt's last state is left out.
+            cost: what rounds take.
+            recorder: counts.
+            partial: registers states inside a block; None: states are stored at multiples of the block size only.
+        """
         self._recorder = recorder
+        self._partial = partial
         self._tail_policy = tails
         self._scheduler = scheduler
         self._book = book
@@ -44,6 +57,8 @@ class Planner:
         self._cost = cost
         self._block = scheduler.block_size
         self._hash_block = scheduler.hash_block_size
+        self.unit: int = self._block if partial is None else partial.unit
+        """States are stored at multiples of it, tokens."""
         self._keeps_every_state = scheduler.kv_cache_manager.coordinator.retention_interval is None
         self._repeated: OrderedDict[Any, int] = OrderedDict()
         """Tokens computed again by hash of the prefix vLLM would have stored a state at."""
@@ -93,7 +108,8 @@ class Planner:
             start: tokens that are computed already.
             native: vLLM's own junction, 0 for none.
         """
-        if native <= start and request.num_tokens - start < self._block - start % self._block:
+        step = self.unit - start % self.unit
+        if native <= start and request.num_tokens - start < step:
             # No boundary is left.
             entry.waiting_for_tail = 0
             return ()
@@ -103,11 +119,12 @@ class Planner:
             peers = index.shared_with_peers(entry.handle)
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
-        # Not that a template's first tokens are the same: a block has to be.
-        entry.is_branch = entry.is_branch or (bool(peers) and peers[-1][0] >= self._block)
+        # Not that a template's first tokens are the same: a block has to be, or half of a prompt below one.
+        least = min(self._block, max(self.unit, request.num_tokens // 2))
+        entry.is_branch = entry.is_branch or (bool(peers) and peers[-1][0] >= least)
         entry.waiting_for_tail = 0
-        if native <= start and (not peers or peers[-1][0] - start < self._block - start % self._block):
-            # Nobody shares a block boundary behind the start.
+        if native <= start and (not peers or peers[-1][0] - start < step):
+            # Nobody shares a boundary behind the start.
             return ()
         anyway = self.stored_anyway(request)
         entry.waiting_for_tail = max((fan_out for position, fan_out in peers if position >= anyway), default=0)
@@ -119,6 +136,7 @@ class Planner:
             cached_tokens=start,
             native_junction=native if native > start else 0,
             block_size=self._block,
+            unit=self.unit,
             peers=tuple(peers),
             stored_anyway=anyway,
             stored_tokens=min(entry.stored, start),
@@ -129,7 +147,12 @@ class Planner:
             token_budget=self._scheduler.max_num_scheduled_tokens,
             cost=self._cost.cost,
         )
-        answers = {int(position) // self._block * self._block for position in self._policy.plan(snapshot)}
+        answers = {int(position) // self.unit * self.unit for position in self._policy.plan(snapshot)}
+        beyond = [position for position in answers if position > anyway]
+        if beyond and anyway not in answers:
+            # Who shares more starts there; only the others wait for the last whole block.
+            served = max((fan_out for position, fan_out in peers if position >= min(beyond)), default=0)
+            entry.waiting_for_tail = max(0, entry.waiting_for_tail - served)
         if is_optional and anyway not in answers:
             # Nobody is to wait for a state that isn't worth a round.
             entry.waiting_for_tail = 0
@@ -149,44 +172,71 @@ class Planner:
             # Most requests: nothing to store, nothing to promise.
             entry.plan, entry.native_junction = (), 0
             return 0
-        block_native = native // self._block * self._block
-        entry.native_junction = native if block_native in plan else 0
+        native_state = native // self.unit * self.unit
+        entry.native_junction = native if native_state in plan else 0
         if native > cached and not entry.is_counted:
             # Once, however often it is looked up before it gets its blocks.
             entry.is_counted = True
-            self._count_repetition(request, entry, cached, native, block_native in plan)
+            self._count_repetition(request, entry, cached, native, native_state in plan)
         self._apply(request, entry, plan, cached)
-        return plan[0] if plan else 0
+        return self._block_stop(plan)
 
     def next_chunk(self, request: Any, entry: Entry) -> None:  # noqa: ANN401
         """Plan again before a later chunk: peers may have come or gone meanwhile."""
         start = request.num_computed_tokens
         passed = start // self._block * self._block if self._keeps_every_state else 0
+        if start == self.stored_anyway(request):
+            passed = start
         entry.stored = max([entry.stored, passed, *(position for position in entry.plan if position <= start)])
         plan = self.positions(request, entry, start, entry.native_junction)
         self._apply(request, entry, plan, start)
         # vLLM ends the chunk there; a junction behind the chunk has no effect.
-        request.shared_prefix_boundary = plan[0] if plan else 0
+        request.shared_prefix_boundary = self._block_stop(plan)
+
+    def _block_stop(self, plan: tuple[int, ...]) -> int:
+        """Return the stop that vLLM makes: it floors one inside a block, so those are made by :meth:`chunk_end`."""
+        return plan[0] if plan and plan[0] % self._block == 0 else 0
 
     def chunk_end(self, request: Any, entry: Entry, start: int, offered: int, end: int) -> int:  # noqa: ANN401
         """Return where a chunk ends that vLLM would end at ``end``.
 
-        Only the stop at the prompt's last block boundary can be left out, and only for a chunk that starts on a
-        boundary and may run to the prompt's end (``start + offered``): vLLM itself lets the last chunk of a
-        prompt end inside a block.
+        A chunk that passes a planned position inside a block ends there instead. Two of vLLM's own stops can be left
+        out, by a chunk that may run to the prompt's end (``start + offered``): vLLM itself lets the last chunk of a
+        prompt end inside a block. They are the last block boundary, for a chunk that starts on a boundary, and the
+        last unit of a prompt that nothing will continue.
         """
+        if self._partial is not None:
+            if end > start and self._is_last_unit(request, end, offered, start) and end not in entry.plan:
+                end = start + offered
+            inside = next((position for position in entry.plan if start < position < end), end)
+            if inside < end or (end in entry.plan and end % self._block):
+                self._partial.ask(request.request_id, inside)
+                return inside
         if self._tail_policy is None or end != self.stored_anyway(request) or end in entry.plan:
             return end
         if start % self._block or start + offered != request.num_tokens or end == request.num_tokens:
             return end
         if not self._tail_policy.skips(self._tail_snapshot(request, entry.is_branch, entry.waiting_for_tail)):
             return end
+        stop = next((position for position in entry.plan if end < position), 0)
+        if stop:
+            # Without its last block boundary the chunk comes by a junction behind it.
+            assert self._partial is not None
+            self._partial.ask(request.request_id, stop)
+            return stop
         key = prefix_hash(request, end, self._hash_block)
         if key is not None:
             self._tails[key] = None
             if len(self._tails) > _MOST_TAILS:
                 self._tails.popitem(last=False)
         return start + offered
+
+    def _is_last_unit(self, request: Any, end: int, offered: int, start: int) -> bool:  # noqa: ANN401
+        """Whether vLLM stops at ``end`` only to register the last unit of a prompt that nothing will continue."""
+        prompt = int(request.num_prompt_tokens)
+        if end % self._block == 0 or end != prompt // self.unit * self.unit or end == prompt:
+            return False
+        return start + offered == int(request.num_tokens) and _is_prefill_only(request)
 
     def leaves_tail_out(self, request: Any, start: int) -> bool:  # noqa: ANN401
         """Whether a prompt would run past its last block boundary if it were known to be a branch."""
@@ -203,10 +253,9 @@ class Planner:
         )
 
     def _tail_snapshot(self, request: Any, is_branch: bool, waiting: int) -> TailSnapshot:  # noqa: ANN401
-        sampling = request.sampling_params
         return TailSnapshot(
             request_id=request.request_id,
-            is_prefill_only=(sampling is None or sampling.max_tokens == 1) and not request.resumable,
+            is_prefill_only=_is_prefill_only(request),
             is_branch=is_branch,
             waiting_for_it=waiting,
             unfinished=len(self._scheduler.requests),
@@ -221,7 +270,7 @@ class Planner:
             if start < last < request.num_tokens and last not in plan:
                 promised = (*plan, last)
         if plan != entry.plan:
-            native = entry.native_junction // self._block * self._block
+            native = entry.native_junction // self.unit * self.unit
             stored_by_vllm = (native, self.stored_anyway(request))
             self._recorder.totals["junctions"] += sum(
                 position not in stored_by_vllm and position not in entry.plan for position in plan
@@ -232,7 +281,7 @@ class Planner:
             self.promises.make(request, promised)
 
     def _count_repetition(self, request: Any, entry: Entry, cached: int, native: int, kept: bool) -> None:  # noqa: ANN401
-        key = prefix_hash(request, native // self._block * self._block, self._hash_block)
+        key = prefix_hash(request, native // self.unit * self.unit, self._hash_block)
         if key is None:
             return
         if key in self._tails:
@@ -266,6 +315,12 @@ class Planner:
         elif self._owed > 0.0:
             self._owed -= price / _DEBT_LASTS
         self._owed = max(self._owed, -_MOST_CREDIT * price)
+
+
+def _is_prefill_only(request: Any) -> bool:  # noqa: ANN401
+    """Whether one token or one pooled value is all that is asked, so that nothing continues the prompt."""
+    sampling = request.sampling_params
+    return (sampling is None or sampling.max_tokens == 1) and not request.resumable
 
 
 def _with_announced(peers: list[tuple[int, int]], entry: Entry) -> list[tuple[int, int]]:

@@ -89,7 +89,7 @@ class Scheduler(VllmScheduler):
             data_parallel_rank(vllm_config),
         )
         if not policy.is_native:
-            self.controller = Controller(self, settings, policy, self.recorder)
+            self.controller = Controller(self, settings, policy, self.recorder, settings.partial_states == "on")
             self._announce(settings, policy)
 
     def _prepare(self, vllm_config: Any, settings: RadixFlowConfig) -> Policy:  # noqa: ANN401
@@ -188,6 +188,8 @@ class Scheduler(VllmScheduler):
     def _preempt_request(self, request: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401
         if self.controller is not None:
             before_preemption(self.controller, self.kv_cache_manager, request)
+            if self.controller.partial is not None:
+                self.controller.partial.forget(request.request_id)
         super()._preempt_request(request, *arguments, **keywords)
         if self.controller is not None:
             self.controller.added(request)
@@ -223,7 +225,8 @@ class Scheduler(VllmScheduler):
             controller.next_chunk(request)
         tokens = int(super()._mamba_block_aligned_split(*arguments))
         # Whoever leaves the queue and gets all it was offered needs no further thought.
-        if num_external_computed_tokens or (tokens == num_new_tokens and not request.num_computed_tokens):
+        whole = tokens == num_new_tokens and not request.num_computed_tokens
+        if num_external_computed_tokens or (whole and not controller.stores_inside):
             return tokens
         start = request.num_computed_tokens + num_new_local_computed_tokens
         return controller.chunk_tokens(request, start, num_new_tokens, tokens)

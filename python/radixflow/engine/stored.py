@@ -25,7 +25,8 @@ class StoredStates:
         self._dense = [
             (group, int(manager.block_size))
             for group, manager in enumerate(managers)
-            if type(manager).__name__ == "FullAttentionManager"
+            # Where hits may end inside a block, attention need not have the next whole one.
+            if type(manager).__name__ == "FullAttentionManager" and manager.block_size <= self._step
         ][:1]
 
     def may_hit_beyond(self, request: Any, position: int) -> bool:  # noqa: ANN401

@@ -161,6 +161,8 @@ class JunctionSnapshot:
     block_size: int
     peers: tuple[tuple[int, int], ...]
     """``(position, fan_out)``, ascending: ``fan_out`` waiting peers share at least ``position`` tokens with it."""
+    unit: int = 0
+    """Positions are multiples of it, tokens; 0: of the block size. Below that, a stop lies inside a block."""
     stored_anyway: int = 0
     """The last multiple of the block size in its prompt, where vLLM stores a state; 0 for none."""
     stored_tokens: int | None = None
@@ -226,7 +228,7 @@ class JunctionPolicy(ABC):
     """Decides where a producer stores recurrent states for the peers that wait behind it.
 
     Contract: a pure function of the snapshot. The engine asks before every chunk of a prefill that has waiting
-    peers or a native junction, floors the answers to multiples of the block size, and ignores those outside the
+    peers or a native junction, floors the answers to multiples of ``unit``, and ignores those outside the
     prompt that is left. What it answers replaces vLLM's own junction: to keep that one, return it too.
     """
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from radixflow.policies.base import JunctionPolicy, JunctionSnapshot
 
 _MOST_CANDIDATES = 32
+_INSIDE_WEIGHT = 1.5
+_L, _LATE = 2, 2.0
+"""A stop inside a block costs each who starts there a copy, and pays less if not all at work choose it."""
 
 
 class PlannedJunctions(JunctionPolicy):
@@ -18,6 +21,9 @@ class PlannedJunctions(JunctionPolicy):
     last block boundary, where vLLM stores a state anyway (unless that is optional, see ``tail_states``). That
     round's fixed cost is split among the decisions at work: ``unfinished / (1 + largest fan-out after p0)`` of
     them. Maximized exactly, by dynamic programming.
+
+    Where states may be stored inside a block (``unit``), a stop there costs a second round if the prompt goes on past
+    the block: who starts inside a block, producer or peer, has to stop at its end.
 
     vLLM's own junction (a prefix that was seen before) is kept once what its absence has cost, over all the
     requests that asked for it, would have paid for a round; until then it is left out where peers don't pay.
@@ -31,7 +37,8 @@ class PlannedJunctions(JunctionPolicy):
         """Return the positions worth their rounds, ascending."""
         # Tokens that take as long as an additional round, which it shares with the other decisions at work. Its own
         # are those who could start from a state of this prompt that isn't stored yet.
-        start = snapshot.cached_tokens // snapshot.block_size * snapshot.block_size + snapshot.block_size
+        unit = snapshot.unit or snapshot.block_size
+        start = snapshot.cached_tokens // unit * unit + unit
         company = 1 + max((fan_out for position, fan_out in snapshot.peers if position >= start), default=0)
         # As many as fill a round save one, whatever rounds take.
         tokens = min(self.round_weight * snapshot.cost.balance_tokens, snapshot.token_budget)
@@ -52,13 +59,14 @@ class PlannedJunctions(JunctionPolicy):
     def _best(self, snapshot: JunctionSnapshot, price: float) -> list[int]:
         start, free = snapshot.cached_tokens, self._free(snapshot)
         stored = start if snapshot.stored_tokens is None else snapshot.stored_tokens
-        block = snapshot.block_size
+        unit = snapshot.unit or snapshot.block_size
         fan_outs: dict[int, int] = {}
         for position, fan_out in snapshot.peers:
-            at = position // block * block
-            # The first position inside a block has the largest fan-out, and the block's start serves all of them.
-            if start < at < snapshot.prompt_tokens and at not in fan_outs:
-                fan_outs[at] = fan_out
+            # A block's start may be worth it where a place inside the block, which costs more, is not.
+            for at in {position // unit * unit, position // snapshot.block_size * snapshot.block_size}:
+                # The first position inside a unit has the largest fan-out, and the unit's start serves all of them.
+                if start < at < snapshot.prompt_tokens and at not in fan_outs:
+                    fan_outs[at] = fan_out
         if free > start and free not in fan_outs:
             # Peers that part at or after the free position have it for nothing.
             fan_outs[free] = max((f for p, f in snapshot.peers if p >= free), default=0)
@@ -72,8 +80,11 @@ class PlannedJunctions(JunctionPolicy):
         values, came_from = [0.0], [0]
         for i in range(1, len(positions)):
             at = positions[i]
-            gain, before = max((values[j] + (at - positions[j]) * fan_outs[at], j) for j in range(i))
-            values.append(gain - (0.0 if at == free else price))
+            gain, before = max(
+                (values[j] + (at - positions[j]) * fan_outs[at] - price * _rounds(snapshot, positions[j], at, free), j)
+                for j in range(i)
+            )
+            values.append(gain)
             came_from.append(before)
         i = max(range(len(values)), key=values.__getitem__)
         chosen: list[int] = []
@@ -81,3 +92,22 @@ class PlannedJunctions(JunctionPolicy):
             chosen.append(positions[i])
             i = came_from[i]
         return chosen[::-1]
+
+
+def _rounds(snapshot: JunctionSnapshot, before: int, at: int, free: int) -> float:
+    """Return the rounds that a stop at ``at`` adds to those of the stop ``before`` it; ``free`` adds none."""
+    block = snapshot.block_size
+    # Who starts inside a block stops at its end in any case.
+    inside = {position // block for position in (snapshot.cached_tokens, before) if position % block}
+    if at == free or (at % block == 0 and at // block - 1 in inside):
+        return 0.0
+    if at % block == 0:
+        return 1.0
+    # Peers may be longer: twice this one's own tokens is taken for the longest.
+    longest = at + _L * (snapshot.prompt_tokens - at)
+    runs_on = (at // block + 1) * block < longest and at // block not in inside
+    # A chunk that comes from further back may leave the stop at the block's start out, if that is the last one.
+    stops_twice = before == free == at // block * block
+    # Who is under way already stops at other times than its peers, and shares those rounds with few.
+    late = _LATE if runs_on and snapshot.cached_tokens else 1.0
+    return _INSIDE_WEIGHT * late * (1.0 + runs_on) + stops_twice
