@@ -58,11 +58,20 @@ def _root(
 def doctor(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
+    check_partial_hits: Annotated[
+        bool, typer.Option("--check-partial-hits", help="load the model, and measure hits inside blocks")
+    ] = False,
+    units: Annotated[str, typer.Option(help="for that: --prefix-match-unit values, tokens")] = "16,32,64",
+    tolerance: Annotated[float, typer.Option(min=0.0, help="for that: most by which a value may change")] = 0.02,
 ) -> None:
     """Say whether RadixFlow schedules here, or why not (exit 3).
 
-    With a model and flags as for `vllm serve`, checks that engine's configuration too; loads no model.
+    With a model and flags as for `vllm serve`, checks that engine's configuration too; loads no model, unless hits
+    inside blocks are to be measured. What is measured is kept, and read by every engine of that model.
     """
+    if check_partial_hits:
+        _check_partial_hits(context.args, _numbers("units", units) or [], tolerance, json)
+        return
     with _quiet_stdout():
         from radixflow.engine.doctor import examine
 
@@ -78,6 +87,19 @@ def doctor(
     if not report.supported:
         for reason in report.reasons:
             typer.echo(f"radixflow: {reason}", err=True)
+        raise typer.Exit(EXIT_UNSUPPORTED)
+
+
+def _check_partial_hits(arguments: list[str], units: list[int], tolerance: float, json: bool) -> None:
+    from radixflow.partial_hits.command import check_and_keep, to_text
+
+    if not units or min(units) < 1:
+        raise RadixFlowError(f"units: {units} holds no number of tokens above 0; give, say, 16,32,64")
+    verdict, path = check_and_keep(arguments, units, tolerance, lambda line: typer.echo(f"radixflow: {line}", err=True))
+    typer.echo(verdict.model_dump_json(indent=2) if json else to_text(verdict))
+    typer.echo(f"radixflow: kept in {path}", err=True)
+    if verdict.unit() is None:
+        typer.echo("radixflow: no unit passed: states inside blocks stay off with this model", err=True)
         raise typer.Exit(EXIT_UNSUPPORTED)
 
 

@@ -5,15 +5,18 @@ Blocks of 32 tokens, units of 4. Rounds are believed to be cheap, so that every 
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from radixflow.engine.partial_states import PartialStates, _Recurrent
+from radixflow.engine.planner import Planner
 from radixflow.policies import RoundCost
 from radixflow.simulate.rig import make_request
-from radixflow.simulate.state_worker import StateWorker
+from radixflow.simulate.state_worker import StateFault, StateWorker
 
 BLOCK, UNIT = 32, 4
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -22,9 +25,10 @@ SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 class Partial:
     """A scheduler with its worker: add, step, and look at what was computed."""
 
-    def __init__(self, make_bench, preset="planned", inside="on", worker=StateWorker, **options):
+    def __init__(self, make_bench, preset="planned", inside="on", worker=StateWorker, tails="auto", **options):
         options = {"block_size": BLOCK, "match_unit": UNIT, "retention": 0, **options}
-        extra = {"round_tokens": "budget", "partial_states": inside} if preset == "planned" else {}
+        planned = {"round_tokens": "budget", "partial_states": inside, "tail_states": tails}
+        extra = planned if preset == "planned" else {}
         self.bench = make_bench(preset, settings=extra, **options)
         self.scheduler = self.bench.scheduler
         if preset == "planned":
@@ -129,8 +133,8 @@ def test_a_prompts_last_unit_costs_no_round(partial, tokens):
     one.end()
 
 
-def test_a_prompt_that_decodes_keeps_its_last_unit(partial, tokens):
-    one = partial()
+def test_kept_last_states_include_the_last_unit(partial, tokens):
+    one = partial(tails="keep")
     one.add("A", tokens("A", 31), max_tokens=3)
     assert [one.step() for _ in range(3)] == [{"A": 28}, {"A": 3}, {"A": 1}]
     one.end()
@@ -163,7 +167,7 @@ def test_a_consumer_that_comes_while_the_copy_is_pending(partial, tokens):
     family(one, tokens, "AB", max_tokens=4)
     assert one.step() == {"A": 24}
     output = one.worker.schedule()
-    assert dict(output.num_scheduled_tokens) == {"A": 4, "B": 4}
+    assert dict(output.num_scheduled_tokens) == {"A": 5, "B": 5}
     family(one, tokens, "C")
     one.worker.complete(output)
     assert one.step()["C"] == 5
@@ -263,7 +267,7 @@ case = st.fixed_dictionaries(
         "num_blocks": st.sampled_from([16, 24, 60, 400]),
         "budget": st.sampled_from([24, 64, 256]),
         "rows": st.sampled_from([2, 8, 64]),
-                "retention": st.sampled_from([None, 0]),
+        "retention": st.sampled_from([None, 0]),
         "queue": st.sampled_from(["fcfs", "priority"]),
         "in_flight": st.sampled_from([1, 1, 2, 3]),
         "hints": st.booleans(),
@@ -321,3 +325,66 @@ def test_no_request_ever_starts_from_a_wrong_state(make_bench, case):
     for output in flying:
         one.worker.complete(output)
     one.end(in_flight=case["in_flight"])
+
+
+class NoCopies(StateWorker):
+    """Never copies blocks."""
+
+    def copy_blocks(self, copies):
+        pass
+
+
+class LateCopies(StateWorker):
+    """Copies blocks after the round has run."""
+
+    def execute(self, output):
+        answer = super().execute(dataclasses.replace(output, kv_cache_block_copies=None))
+        self.copy_blocks(output.kv_cache_block_copies or ())
+        return answer
+
+
+class LostRound(StateWorker):
+    """Skips the round of a producer, as if it had been aborted before it ran."""
+
+    def forward(self, row, count, written):
+        return 0 if row.request_id == "A" and row.computed == 0 else super().forward(row, count, written)
+
+
+@pytest.mark.parametrize("planted", [NoCopies, LateCopies, LostRound])
+def test_planted_the_worker_sees_copies_that_are_missing_or_late_and_rounds_that_never_ran(partial, tokens, planted):
+    one = partial(worker=planted)
+    family(one, tokens)
+    with pytest.raises(StateFault):
+        one.end()
+
+
+@pytest.mark.parametrize("late", [1, UNIT])
+def test_planted_the_worker_sees_a_state_registered_late(partial, tokens, monkeypatch, late):
+    """The chunk runs past the junction; the state at its end is registered under the junction's hash."""
+    chunk_end = Planner.chunk_end
+
+    def shifted(self, request, entry, start, offered, end):
+        found = chunk_end(self, request, entry, start, offered, end)
+        return min(found + late, start + offered) if found % BLOCK else found
+
+    register = _Recurrent.register
+
+    def misled(self, request, num_tokens):
+        asked = self._partial.asked(request.request_id)
+        return register(self, request, num_tokens - late if num_tokens - late in asked else num_tokens)
+
+    monkeypatch.setattr(Planner, "chunk_end", shifted)
+    monkeypatch.setattr(_Recurrent, "register", misled)
+    one = partial()
+    family(one, tokens)
+    with pytest.raises(StateFault, match=r"expected the state after its first 24 tokens, found the first 2[58] tokens"):
+        one.end()
+
+
+def test_planted_copies_that_read_what_another_copy_fills(partial, tokens, monkeypatch):
+    """Without the redirection consumers copy the producer's new block before anything is in it."""
+    monkeypatch.setattr(PartialStates, "_from_first_sources", lambda self: self._take_copies())
+    one = partial()
+    family(one, tokens)
+    with pytest.raises(StateFault):
+        one.end()

@@ -16,6 +16,8 @@ from radixflow.engine.compat import RELEASES, public_version, source_sha256
 from radixflow.engine.rewrite import count_sites
 from radixflow.engine.support import prepare_rewrite, refusals
 from radixflow.errors import RadixFlowError, UnsupportedError
+from radixflow.partial_hits.fingerprint import fingerprint
+from radixflow.partial_hits.records import find
 from radixflow.policies import resolve_policy
 
 
@@ -34,6 +36,9 @@ class DoctorReport(BaseModel):
     index: str | None = Field(default=None, description="file of the index's extension module")
     policy: str | None = Field(default=None, description="policy that the settings in the environment choose")
     on_unsupported: str | None = Field(default=None, description="what the settings say to do where it isn't")
+    prefix_match_unit: int | None = Field(
+        default=None, description="unit of hits inside blocks that passed --check-partial-hits with this model, tokens"
+    )
     radixflow: str = radixflow.__version__
     python: str = Field(default_factory=platform.python_version)
     reasons: list[str] = Field(default_factory=list)
@@ -141,7 +146,33 @@ def _check_engine(report: DoctorReport, arguments: list[str]) -> None:
         report.notes.append("prefix caching is off: pass --enable-prefix-caching, or RadixFlow has nothing to do")
     if not (config.model_config.is_hybrid or config.model_config.has_inner_state):
         report.notes.append("this model has no recurrent state: only admission differs from vLLM")
+    _check_partial_hits(report, config)
     _check_settings(report, config.additional_config)
+
+
+def _check_partial_hits(report: DoctorReport, config: Any) -> None:  # noqa: ANN401
+    """Say which unit of hits inside blocks this engine may use."""
+    import vllm
+
+    cache = config.cache_config
+    if not config.model_config.is_hybrid or not cache.enable_prefix_caching:
+        return
+    verdict = find(fingerprint(config, vllm.__version__).digest)
+    if verdict is None:
+        report.notes.append(
+            "hits inside blocks were never checked with this model: `radixflow doctor MODEL [flags] "
+            "--check-partial-hits` loads it and measures them"
+        )
+        return
+    unit = verdict.unit()
+    if unit is None:
+        report.notes.append("hits inside blocks were checked with this model, and no unit passed")
+    elif cache.block_size not in (None, verdict.block_size):
+        report.notes.append(
+            f"hits inside blocks were checked with blocks of {verdict.block_size} tokens, not of {cache.block_size}"
+        )
+    else:
+        report.prefix_match_unit = unit
 
 
 def examine(arguments: list[str] | None = None) -> DoctorReport:

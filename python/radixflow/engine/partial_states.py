@@ -116,7 +116,7 @@ class _Recurrent:
         known = moved is None or moved in written
         blocks = self._allocate(request_id, *arguments, **keywords)
         if not known:
-            # The copy is redirected to the block that holds the state; who registers it anew in this call adds it again.
+            # The copy is redirected to the block that holds the state. Who registers the state anew adds it again.
             written.discard(moved)
         return blocks
 

@@ -203,7 +203,7 @@ class Planner:
         A chunk that passes a planned position inside a block ends there instead. Two of vLLM's own stops can be left
         out, by a chunk that may run to the prompt's end (``start + offered``): vLLM itself lets the last chunk of a
         prompt end inside a block. They are the last block boundary, for a chunk that starts on a boundary, and the
-        last unit of a prompt that nothing will continue.
+        last unit, unless last states are to be kept.
         """
         if self._partial is not None:
             if end > start and self._is_last_unit(request, end, offered, start) and end not in entry.plan:
@@ -232,11 +232,14 @@ class Planner:
         return start + offered
 
     def _is_last_unit(self, request: Any, end: int, offered: int, start: int) -> bool:  # noqa: ANN401
-        """Whether vLLM stops at ``end`` only to register the last unit of a prompt that nothing will continue."""
+        """Whether vLLM stops at ``end`` only to register the last unit of a prompt.
+
+        That saves whoever continues the prompt less than a block, and costs everybody a round.
+        """
         prompt = int(request.num_prompt_tokens)
         if end % self._block == 0 or end != prompt // self.unit * self.unit or end == prompt:
             return False
-        return start + offered == int(request.num_tokens) and _is_prefill_only(request)
+        return self._tail_policy is not None and start + offered == int(request.num_tokens)
 
     def leaves_tail_out(self, request: Any, start: int) -> bool:  # noqa: ANN401
         """Whether a prompt would run past its last block boundary if it were known to be a branch."""

@@ -24,6 +24,8 @@ from radixflow.engine.rewrite import Rewrite
 from radixflow.engine.support import check_configuration, prepare_rewrite
 from radixflow.engine.uncomputed import before_preemption
 from radixflow.errors import UnsupportedError
+from radixflow.partial_hits.fingerprint import fingerprint
+from radixflow.partial_hits.records import find
 from radixflow.policies import Policy, resolve_policy
 
 logger = logging.getLogger("vllm.radixflow")
@@ -89,7 +91,7 @@ class Scheduler(VllmScheduler):
             data_parallel_rank(vllm_config),
         )
         if not policy.is_native:
-            self.controller = Controller(self, settings, policy, self.recorder, settings.partial_states == "on")
+            self.controller = Controller(self, settings, policy, self.recorder, self._stores_inside(settings, policy))
             self._announce(settings, policy)
 
     def _prepare(self, vllm_config: Any, settings: RadixFlowConfig) -> Policy:  # noqa: ANN401
@@ -126,14 +128,39 @@ class Scheduler(VllmScheduler):
                 f"picks the variant, or pass {'--async-scheduling' if is_async else '--no-async-scheduling'}"
             )
 
+    def _stores_inside(self, settings: RadixFlowConfig, policy: Policy) -> bool:
+        """Whether states may be stored inside blocks; where a unit is set and they may not, say why."""
+        if not self.mamba_partial_cache_hit or policy.junctions is None or settings.partial_states != "auto":
+            return self.mamba_partial_cache_hit and settings.partial_states == "on"
+        try:
+            digest = fingerprint(self.vllm_config, vllm.__version__).digest
+            verdict = find(digest)
+        except Exception as error:  # noqa: BLE001 - a record that can't be read never stops an engine
+            reasons = [f"its records can't be read ({error!r})"]
+        else:
+            reasons = ["it was never checked with this model here"]
+            if verdict is not None:
+                reasons = verdict.reasons(self.hash_block_size, self.block_size)
+        if reasons:
+            logger.warning(
+                "radixflow: --prefix-match-unit is %d, but states inside a block stay off: %s. Run `radixflow doctor "
+                'MODEL [flags] --check-partial-hits`, or set "partial_states": "on" to store them unchecked, "off" to '
+                "do without and hear nothing",
+                self.hash_block_size,
+                "; ".join(reasons),
+            )
+        return not reasons
+
     def _announce(self, settings: RadixFlowConfig, policy: Policy) -> None:
         """Say once what will happen, and what can't."""
+        inside = self.controller is not None and self.controller.stores_inside
         logger.info(
-            "radixflow: policy %s, hold at most %g ms, %s engine; a prefix below one block of %d tokens isn't shared",
+            "radixflow: policy %s, hold at most %g ms, %s engine; a prefix below %s of %d tokens isn't shared",
             policy.name,
             settings.wait_ms if policy.admission is not None else 0.0,
             "async" if isinstance(self, VllmAsyncScheduler) else "sync",
-            self.block_size,
+            "one unit" if inside else "one block",
+            self.hash_block_size if inside else self.block_size,
         )
         if policy.traversal is not None and not self.has_mamba_layers:
             logger.info(

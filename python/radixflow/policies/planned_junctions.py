@@ -8,7 +8,6 @@ from radixflow.policies.base import JunctionPolicy, JunctionSnapshot
 
 _MOST_CANDIDATES = 32
 _INSIDE_WEIGHT = 1.5
-_L, _LATE = 2, 2.0
 """A stop inside a block costs each who starts there a copy, and pays less if not all at work choose it."""
 
 
@@ -104,10 +103,8 @@ def _rounds(snapshot: JunctionSnapshot, before: int, at: int, free: int) -> floa
     if at % block == 0:
         return 1.0
     # Peers may be longer: twice this one's own tokens is taken for the longest.
-    longest = at + _L * (snapshot.prompt_tokens - at)
+    longest = at + 2 * (snapshot.prompt_tokens - at)
     runs_on = (at // block + 1) * block < longest and at // block not in inside
     # A chunk that comes from further back may leave the stop at the block's start out, if that is the last one.
     stops_twice = before == free == at // block * block
-    # Who is under way already stops at other times than its peers, and shares those rounds with few.
-    late = _LATE if runs_on and snapshot.cached_tokens else 1.0
-    return _INSIDE_WEIGHT * late * (1.0 + runs_on) + stops_twice
+    return _INSIDE_WEIGHT * (1.0 + runs_on) + stops_twice

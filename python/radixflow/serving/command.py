@@ -94,26 +94,28 @@ def serve(arguments: Sequence[str], settings: EndpointSettings, *, dry_run: bool
         if dry_run:
             return launch.command()
         os.environ.update(launch.env)
-        _refuse_unsupported(launch.arguments[1:])
-        _run(launch.arguments)
+        _run([*launch.arguments, *_after_examining(launch.arguments[1:])])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
-def _refuse_unsupported(arguments: Sequence[str]) -> None:
-    """Say in seconds what the scheduler would say after the model was loaded.
+def _after_examining(arguments: Sequence[str]) -> list[str]:
+    """Say in seconds what the scheduler would say after the model was loaded; returns flags to add.
 
     Raises:
         UnsupportedError: each reason, and what to change.
     """
     if _value_of("--scheduler-cls", arguments) != SCHEDULER:
-        return
+        return []
     from radixflow.engine.doctor import examine
 
     report = examine(list(arguments))
     if not report.supported and report.on_unsupported != "native":
         raise UnsupportedError("\n".join(report.reasons))
+    if report.prefix_match_unit is None or "--prefix-match-unit" in _flags(arguments):
+        return []
+    return ["--prefix-match-unit", str(report.prefix_match_unit)]
 
 
 def _run(arguments: list[str]) -> None:
