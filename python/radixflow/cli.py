@@ -266,6 +266,9 @@ def cells(
     blocks: Annotated[str, typer.Option(help="block sizes, tokens, separated by commas")] = "32,64,528",
     only: Annotated[str, typer.Option(help="part of the cells' names")] = "",
     hints: Annotated[bool, typer.Option("--hints", help="clients say what a decision is")] = False,
+    unit: Annotated[
+        int | None, typer.Option(min=1, help="presets store states inside blocks, at multiples of so many tokens")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
 ) -> None:
     """Print the table of all cells: vLLM's real scheduler under a virtual clock, stock beside presets.
@@ -279,22 +282,29 @@ def cells(
     arms = {name: {"policy": name} for name in _names(presets) or []}
     if not sizes or min(sizes) < 1:
         raise RadixFlowError(f"blocks: {blocks!r} names no block size; give, say, 32,64,528")
+    unfit = [size for size in sizes if unit is not None and (size % unit or size == unit)]
+    if unfit:
+        raise RadixFlowError(f"unit: {unit} is no smaller part of a block of {unfit[0]} tokens; give, say, 16 for 528")
     with _quiet_stdout():
         import logging
 
-        from radixflow.simulate.cells import all_cells
+        from radixflow.simulate.cells import all_cells, short_state_cells
         from radixflow.simulate.table import run_cells, to_json, to_markdown
 
         logging.getLogger("vllm").setLevel(logging.ERROR)
-        chosen = [cell for cell in all_cells(sizes) if only in cell.name]
+        known = all_cells(sizes)
+        if unit is not None:
+            # Without a recurrent state there is nothing to store.
+            known = short_state_cells(sizes) + [cell for cell in known if cell.family == "hybrid"]
+        chosen = [cell for cell in known if only in cell.name]
         if not chosen:
-            names = ", ".join(dict.fromkeys(cell.name for cell in all_cells(sizes)))
+            names = ", ".join(dict.fromkeys(cell.name for cell in known))
             raise RadixFlowError(f"only: {only!r} is part of no cell's name; the cells are: {names}")
         for name in arms:
             resolve_policy(RadixFlowConfig(policy=name))
         with Progress(console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("cells", total=len(chosen))
-            rows = list(run_cells(chosen, arms, hints, lambda cell: progress.advance(task)))
+            rows = list(run_cells(chosen, arms, hints, lambda cell: progress.advance(task), unit))
     typer.echo(json_module.dumps(to_json(rows), indent=2) if json else to_markdown(rows), nl=json)
     if any(row.worse for row in rows):
         raise typer.Exit(1)

@@ -31,6 +31,8 @@ class VllmRelease:
     """How it was shown."""
     relied_on: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the source of every other function whose behaviour is relied on, by ``module:qualified name``."""
+    relied_on_inside: Mapping[str, str] = field(default_factory=dict)
+    """The same, of those that only hits inside blocks (``--prefix-match-unit``) rely on."""
 
 
 _POP_AND_PREPEND = (
@@ -65,6 +67,43 @@ _RELIED_ON_0_29_0 = {
     f"{_CACHE}.allocate_slots": ("ad07182657498a47459dc76058251431f88ccede885f649aae447973bb82a090"),
 }
 
+_POOL = "vllm.v1.core.block_pool:BlockPool"
+
+_RELIED_ON_INSIDE_0_29_0 = {
+    f"{_MANAGERS}:MambaManager._cache_partial_tail_block": (
+        "28c1b3f9cdbe65cbc3730ee0e0ed91866a5076e419deabea30d5996d144be82a"
+    ),
+    f"{_MANAGERS}:FullAttentionManager.cache_blocks": (
+        "621b47e9e0738729605024ef1bb0a1c1ba8773210240818f0b840dfeda843eca"
+    ),
+    f"{_MANAGERS}:FullAttentionManager._cache_partial_tail_block": (
+        "d547cd92571462e3056da733fc904ea49a3942903199d88c47aa2e61f6d58931"
+    ),
+    f"{_MANAGERS}:FullAttentionManager.find_longest_cache_hit": (
+        "8aafda11cf9b0256f3a07bdc7c9b64a821e49e4fd936a29d3d2f56cb0fb34ae2"
+    ),
+    f"{_MANAGERS}:SingleTypeKVCacheManager.get_num_blocks_to_allocate": (
+        "59e78a6fa836fc033e3e8240571ca2d049f3f3d873344db8e6b86b28d6d3518a"
+    ),
+    f"{_MANAGERS}:SingleTypeKVCacheManager.allocate_new_blocks": (
+        "c4c1579a6ea6669f88695d28af58ab0f91e253bc873e2fe5827d6448cf761004"
+    ),
+    f"{_MANAGERS}:SingleTypeKVCacheManager._apply_cow": (
+        "4f66971282c151a89c26de694d1d043835da220d01b29eb355dd4d67588263e7"
+    ),
+    f"{_MANAGERS}:SingleTypeKVCacheManager.take_pending_cow_copies": (
+        "fa2d28313d0ca2405e702ce26588631ca60c8e514231c66e0f6a8131bf740513"
+    ),
+    f"{_CACHE}.take_kv_cache_block_copies": ("807042512478e8f2c74e1ad969954b683e3c61db7dd7255282d549155ca49bf9"),
+    f"{_POOL}.get_cached_block": ("e88d062fd58fc5e212235802fe98d46a08c7c088562323059ecb2dd160c92dc8"),
+    f"{_POOL}.cache_partial_block": ("1d821bc76e72950424074c5b33b72091090f11027b8f368bb806c3bca557d77c"),
+    f"{_POOL}.move_block_hashes": ("4ae4af849b6ee33d4918c25f1f48859ac0bff2d9b08a5c8c5045dd33a5a64912"),
+    # Reads every source before it writes: copies of one round may share sources, and none reads another's result.
+    "vllm.v1.worker.utils:copy_kv_cache_blocks_inplace": (
+        "cf7a8c14bc451c966135277c443fac5df65c98c049e2dedcf207025f4b231bca"
+    ),
+}
+
 RELEASES: Mapping[str, VllmRelease] = MappingProxyType(
     {
         release.version: release
@@ -76,6 +115,7 @@ RELEASES: Mapping[str, VllmRelease] = MappingProxyType(
                 sites=MappingProxyType({"gate": 1, "allocation": 1, "zero": 2}),
                 verified="public cases and random traces on the real scheduler, a CPU engine, vLLM's own tests/v1/core",
                 relied_on=MappingProxyType(_RELIED_ON_0_29_0),
+                relied_on_inside=MappingProxyType(_RELIED_ON_INSIDE_0_29_0),
             ),
         )
     }
@@ -139,14 +179,19 @@ def find_function(name: str) -> Callable[..., Any]:
     return function
 
 
-def check_relied_on(release: VllmRelease) -> None:
+def check_relied_on(release: VllmRelease, inside_blocks: bool = False) -> None:
     """See that the functions relied on are the released ones.
+
+    Args:
+        release: the row of the running vLLM.
+        inside_blocks: check those that only hits inside blocks rely on instead.
 
     Raises:
         UnsupportedError: one is missing or another; the message names each, with both hashes.
     """
     found = []
-    for name, expected in release.relied_on.items():
+    functions = release.relied_on_inside if inside_blocks else release.relied_on
+    for name, expected in functions.items():
         try:
             digest = source_sha256(find_function(name))
         except (ImportError, AttributeError, OSError, TypeError) as error:

@@ -17,7 +17,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncSchedu
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 
 from radixflow.config import RadixFlowConfig, load_config
-from radixflow.engine.compat import known_sha256
+from radixflow.engine.compat import RELEASES, check_relied_on, known_sha256, public_version
 from radixflow.engine.controller import Controller
 from radixflow.engine.recorder import Recorder
 from radixflow.engine.rewrite import Rewrite
@@ -83,6 +83,8 @@ class Scheduler(VllmScheduler):
         settings = load_config(vllm_config.additional_config)
         policy = self._prepare(vllm_config, settings)
         super().__init__(*arguments, **keywords)
+        if self.mamba_partial_cache_hit and not policy.is_native:
+            policy = self._prepare_inside(settings, policy)
         self.clock = time.monotonic
         self.recorder = Recorder(
             settings,
@@ -127,6 +129,18 @@ class Scheduler(VllmScheduler):
                 f"{wants_async}: batches would be halved or tokens counted twice. Name radixflow.Scheduler, which "
                 f"picks the variant, or pass {'--async-scheduling' if is_async else '--no-async-scheduling'}"
             )
+
+    @staticmethod
+    def _prepare_inside(settings: RadixFlowConfig, policy: Policy) -> Policy:
+        """Return the policy to run where hits may end inside a block: vLLM's managers are then told what to do."""
+        try:
+            check_relied_on(RELEASES[public_version(vllm.__version__)], inside_blocks=True)
+        except UnsupportedError as error:
+            if settings.on_unsupported == "refuse":
+                raise
+            logger.warning("radixflow: running as vLLM does, because: %s", error)
+            return Policy("native")
+        return policy
 
     def _stores_inside(self, settings: RadixFlowConfig, policy: Policy) -> bool:
         """Whether states may be stored inside blocks; where a unit is set and they may not, say why."""

@@ -73,13 +73,18 @@ class Cell:
         # The first token differs, so that branches part exactly there.
         return [3 + number, *draw.integers(3, _VOCABULARY, length - 1).tolist()] if length else []
 
-    def lower_bound(self, decisions: Sequence[Decision]) -> int:
+    def lower_bound(self, decisions: Sequence[Decision], unit: int | None = None) -> int:
         """Fewest tokens anybody could compute: each distinct full block once, each remainder once a branch.
 
         Only blocks that several branches of a decision share are worth a state; a branch's own are its remainder.
+
+        Args:
+            decisions: the cell's.
+            unit: tokens that states are multiples of, default the block size.
         """
-        state = self.shared // self.block_size * self.block_size
-        question = (self.shared + self.question) // self.block_size * self.block_size
+        unit = unit or self.block_size
+        state = self.shared // unit * unit
+        question = (self.shared + self.question) // unit * unit
         shared = state + self.questions * (question - state)
         return sum(shared + sum(len(branch.tokens) - question for branch in decision) for decision in decisions)
 
@@ -137,5 +142,16 @@ def all_cells(blocks: Sequence[int] = (32, 64, 528)) -> list[Cell]:
         Cell("nested 64 x 4", 4, 1, 3_000, (40, 40), questions=64, question=200, gap_s=0.0),
         Cell("short C1, 2 ms apart", 32, 1, 80, (20, 40), gap_s=0.002),
         Cell("lone", 200, 1, 128, (20, 40), branches=1, gap_s=0.0),
+    ]
+    return [sized for cell in cells for sized in _with_blocks(cell, blocks)]
+
+
+def short_state_cells(blocks: Sequence[int] = (528,)) -> list[Cell]:
+    """List cells whose states are shorter than a block, with many questions: what hits inside blocks are for."""
+    cells = [
+        Cell("64 branches C1", 8, 1, 400, (30, 60), branches=64, gap_s=0.0002),
+        Cell("64 branches C4", 16, 4, 400, (30, 60), branches=64, gap_s=0.0002),
+        Cell("16 branches C1", 16, 1, 400, (30, 60), branches=16, gap_s=0.0002),
+        Cell("16 questions x 4", 8, 1, 400, (8, 8), questions=16, question=24, gap_s=0.0002),
     ]
     return [sized for cell in cells for sized in _with_blocks(cell, blocks)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
@@ -71,6 +71,7 @@ def run_cells(
     arms: dict[str, dict[str, Any]],
     hints: bool = False,
     done: Callable[[Cell], None] = lambda cell: None,
+    unit: int | None = None,
 ) -> Iterator[Row]:
     """Run every cell on stock vLLM and with each arm's settings; yields stock's row first.
 
@@ -79,10 +80,14 @@ def run_cells(
         arms: settings of RadixFlow by a name for the table.
         hints: let clients say how many branches a decision has and what they share.
         done: called after each cell.
+        unit: store states inside blocks, at multiples of so many tokens, with each arm; stock shares whole blocks.
     """
+    if unit is not None:
+        arms = {name: {**settings, "partial_states": "on"} for name, settings in arms.items()}
     for cell in cells:
-        bound = cell.lower_bound(cell.make_decisions())
+        bound = cell.lower_bound(cell.make_decisions(), unit)
         stock = cell.run(VllmScheduler)
+        cell = replace(cell, match_unit=unit)
         yield _row(cell, "stock", stock, stock, bound)
         for name, settings in arms.items():
             yield _row(cell, name, cell.run(Scheduler, settings, hints), stock, bound)
