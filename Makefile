@@ -34,7 +34,7 @@ demo: build ## A first decision, then RadixFlow against stock vLLM: real engines
 	@$(VENV) -m radixflow.cli bench --quick --name demo
 
 test: build test-rust ## Every test: Rust, unit, scheduler, end to end
-	@$(VENV) -m pytest $(ARGS)
+	@bash scripts/test.sh $(ARGS)
 
 test-rust:
 	@echo "Rust tests"; cargo test --quiet

@@ -52,7 +52,8 @@ def read_results(plan: Plan, path: Path) -> tuple[dict[str, Family], bool]:
             continue
         family = families.setdefault(item["family"], Family(item["family"]))
         if item["kind"] == "engine":
-            family.block_size = item["block_size"]
+            # That of the first arm, which is stock: another arm may run other blocks.
+            family.block_size = family.block_size or item["block_size"]
             family.startup_s[item["arm"]] = item["startup_s"]
             family.schedule_sha256[item["arm"]] = item["schedule_sha256"]
             family.calls = family.calls or plan.calls(family.block_size)

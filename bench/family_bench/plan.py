@@ -10,6 +10,9 @@ from radixflow.bench.workloads import Call, Decision, Workload
 from radixflow.models.families import FAMILIES
 
 STOCK = "stock"
+INSIDE = "inside"
+"""The arm `planned` with states inside blocks: blocks of `INSIDE_BLOCK` tokens, units of `INSIDE_UNIT`."""
+INSIDE_BLOCK, INSIDE_UNIT = 128, 64
 ARMS = (STOCK, "radixflow", "planned")
 
 

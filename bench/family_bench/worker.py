@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from family_bench.plan import STOCK, Plan, ends_past_a_block
+from family_bench.plan import INSIDE, INSIDE_BLOCK, INSIDE_UNIT, STOCK, Plan, ends_past_a_block
 from radixflow.bench.client import CallResult
 from radixflow.bench.rounds import total_rounds
 from radixflow.bench.runner import repeat_order
@@ -42,7 +42,7 @@ class Engine:
 
         Args:
             family: one of `radixflow.models.families.FAMILIES`.
-            arm: `stock`, `uncached` (stock without a prefix cache) or a preset.
+            arm: `stock`, `uncached` (stock without a prefix cache), `inside` (see the plan) or a preset.
         """
         from vllm.engine.arg_utils import EngineArgs
         from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -58,7 +58,12 @@ class Engine:
             arguments.scheduler_cls = "radixflow.engine.stock.CountingScheduler"
         else:
             arguments.scheduler_cls = "radixflow.Scheduler"
-            settings["policy"] = arm
+            settings["policy"] = "planned" if arm == INSIDE else arm
+        block_size = serve.block_size
+        if arm == INSIDE:
+            block_size = arguments.block_size = INSIDE_BLOCK
+            arguments.prefix_match_unit = INSIDE_UNIT
+            settings["partial_states"] = "on"
         if arm == UNCACHED:
             arguments.enable_prefix_caching = False
             arguments.mamba_cache_mode = "none"
@@ -68,8 +73,8 @@ class Engine:
         self.startup_s = time.monotonic() - started
         self.scheduler: Any = self.engine.engine_core.engine_core.scheduler
         self.block_size = int(self.scheduler.block_size)
-        if arm != UNCACHED and self.block_size != serve.block_size:
-            raise RuntimeError(f"{family}: vLLM runs blocks of {self.block_size} tokens, not {serve.block_size}")
+        if arm != UNCACHED and self.block_size != block_size:
+            raise RuntimeError(f"{family}: vLLM runs blocks of {self.block_size} tokens, not {block_size}")
 
     def pin_cost(self, fixed_s: float, per_token_s: float) -> None:
         """Let the policy believe this of rounds, whatever they take."""

@@ -33,10 +33,10 @@ def bench():
 
 @pytest.fixture(scope="module")
 def measured(bench, tmp_path_factory):
-    """Ten decisions of four branches, eight in flight, on stock and on planned: family -> what came out."""
+    """Ten decisions of four branches, eight in flight, on each arm: family -> what came out."""
     folder = tmp_path_factory.mktemp("families")
     plan = bench["family_bench.plan"].Plan(
-        arms=("stock", "planned"),
+        arms=("stock", "planned", "inside"),
         decisions=10,
         repeats=1,
         warmup=0,
@@ -56,9 +56,9 @@ def measured(bench, tmp_path_factory):
     return families
 
 
-def runs_of(measured, family):
+def runs_of(measured, family, arm="planned"):
     runs = measured[family].runs
-    return runs["stock"][0], runs["planned"][0]
+    return runs["stock"][0], runs[arm][0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -72,8 +72,19 @@ def test_planned_computes_thirty_percent_fewer_tokens(measured, bench, family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_answers_are_those_of_stock(measured, family):
-    stock, planned = runs_of(measured, family)
+def test_junctions_inside_blocks_share_more_than_blocks_do(measured, bench, family):
+    """Blocks of 128 tokens share 512 of 600, units of 64 share 576; every state that they start from is a copy."""
+    inside = measured[family].runs["inside"][0].totals
+    plan, calls = bench["family_bench.plan"], measured[family].calls
+    decisions = [one for call in calls for one in call.decisions]
+    assert inside.tokens_computed < sum(plan.least_tokens(one, plan.INSIDE_BLOCK) for one in decisions)
+    assert inside.tokens_computed >= sum(plan.least_tokens(one, plan.INSIDE_UNIT) for one in decisions)
+
+
+@pytest.mark.parametrize("arm", ["planned", "inside"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_answers_are_those_of_stock(measured, family, arm):
+    stock, planned = runs_of(measured, family, arm)
     agreement = compare(stock.answers(), planned.answers())
     assert agreement.compared == 40
     assert agreement.max_delta_logprob < MOST_DELTA_LOGPROB
@@ -83,9 +94,10 @@ def test_answers_are_those_of_stock(measured, family):
     assert len(agreement.changed) <= 2, agreement.changed
 
 
-def test_granites_answers_are_those_of_stock_bit_for_bit(measured, bench):
+@pytest.mark.parametrize("arm", ["planned", "inside"])
+def test_granites_answers_are_those_of_stock_bit_for_bit(measured, bench, arm):
     family = measured[GRANITE]
-    stock, planned = runs_of(measured, GRANITE)
+    stock, planned = runs_of(measured, GRANITE, arm)
     plan = bench["family_bench.plan"]
     for index, call in enumerate(family.calls):
         for branch, prompt in enumerate(call.prompts):

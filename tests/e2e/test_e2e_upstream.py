@@ -23,7 +23,9 @@ def test_the_report_to_vllm_is_reproduced_by_its_own_script_and_not_with_our_sch
     path = tmp_path / "reproduction.py"
     path.write_text(script + AGAIN + "del llm\n" + ours)
     env = {**os.environ, "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr[-3_000:]
     stock, planned = (float(found) for found in re.findall(r"largest difference: (\S+)", done.stdout))
     (after,) = re.findall(r"one after the other: (\S+)", done.stdout)
