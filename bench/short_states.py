@@ -53,6 +53,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--questions", type=int, default=16, help="of a decision, at most 16 (%(default)s)")
     parser.add_argument("--options", type=int, default=4, help="of a question, at most 8 (%(default)s)")
     parser.add_argument("--decisions", type=int, default=6, help="one after the other (%(default)s)")
+    parser.add_argument("--warmup", type=int, default=4, help="decisions before those: what rounds take is learned")
     parser.add_argument("--block-size", type=int, default=512, help="tokens (%(default)s)")
     parser.add_argument("--unit", type=int, default=2, help="tokens; 0: what `radixflow serve` picks (%(default)s)")
     parser.add_argument("--name", default="short-states", help="end of the result folder's name (%(default)s)")
@@ -151,14 +152,11 @@ def main() -> None:
             for one in servers.values():
                 one.start()
             wait_healthy(list(servers.values()), 600.0, lambda *_: None)
-            for number in range(-1, options.decisions):
-                # The first one warms up, and teaches what rounds take.
+            for number in range(-options.warmup, options.decisions):
                 decision = body(number % 1_000_000, options, tokenizer)
                 least = different_tokens(parse_decision(decision), folder, tokenizer)
                 answers = {name: ask(one.spec.url, decision) for name, one in servers.items()}
                 delta, changed = apart(answers["stock"], answers["planned"])
-                if number < 0:
-                    continue
                 for name, answer in answers.items():
                     kept = {key: value for key, value in answer.items() if key != "answers"}
                     rows.append({"decision": number, "arm": name, **kept, "different_tokens": least})
@@ -170,7 +168,8 @@ def main() -> None:
 
 def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     """Print the table and write the folder."""
-    by_arm = {arm: [row for row in rows if row["arm"] == arm] for arm in ("stock", "planned")}
+    # Decisions below 0 are the warm-up: in the file, and the first of them in the last line.
+    by_arm = {arm: [row for row in rows if row["arm"] == arm and row["decision"] >= 0] for arm in ("stock", "planned")}
     least = sum(row["different_tokens"] for row in by_arm["stock"])
     summary: dict[str, Any] = {"different_tokens": least}
     table = Table("arm", "tokens computed", "÷ different", "median ms", "max |Δp|", "answers changed")
@@ -183,6 +182,9 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
         summary[arm] = {"computed_tokens": computed, "of_different": computed / least, "median_ms": median}
     summary["max_delta_p"], summary["answers_changed"] = delta, changed
     Console().print(table)
+    first = next(row for row in rows if row["arm"] == "planned")
+    summary["first_of_different"] = first["computed_tokens"] / first["different_tokens"]
+    Console().print(f"planned, the very first decision: {summary['first_of_different']:.3f} times the different tokens")
     target = results.create_folder(options.result_dir, options.name)
     settings = {name: value for name, value in vars(options).items() if name not in ("result_dir", "name")}
     results.write_json(target / "environment.json", {"machine": environment.machine(), "settings": settings})

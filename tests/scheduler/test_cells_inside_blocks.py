@@ -68,6 +68,14 @@ def test_the_others_are_better_in_throughput_mean_and_tail(name):
     assert inside.p99_ms <= 0.95 * whole.p99_ms
 
 
+def test_long_decisions_side_by_side_gain_where_the_client_says_where_they_part():
+    one = replace(cells()["long C8"], decisions=32)
+    assert run(one).latencies == run(one, inside=False).latencies
+    inside, whole = run(one, hints=True), run(one, hints=True, inside=False)
+    assert inside.per_second >= 1.15 * whole.per_second
+    assert inside.p99_ms <= whole.p99_ms
+
+
 @pytest.mark.parametrize("block", [32, 64])
 @pytest.mark.parametrize("name", ["short C8", "short C32", "burst 16"])
 def test_small_blocks_lose_nothing(name, block):

@@ -15,6 +15,7 @@ from radixflow.partial_hits import records
 from radixflow.partial_hits.fingerprint import fingerprint
 from radixflow.partial_hits.verdict import UnitMeasures, Verdict
 from radixflow.serving import command
+from radixflow.serving.settings import EndpointSettings
 from radixflow.simulate.rig import build_scheduler, vllm_config
 
 PASSED = {
@@ -161,3 +162,12 @@ def test_doctor_names_the_unit_and_serve_passes_it_on(granite, monkeypatch):
     assert any("checked with blocks of 528 tokens, not of 32" in note for note in examine(granite).notes)
     keep(doctor._engine_config(granite), block=32, unit=8, hits=0)
     assert any("no unit passed" in note for note in examine(granite).notes)
+
+
+@pytest.mark.parametrize("kind", ["label", "branch"])
+def test_the_embedded_decision_model_was_checked_with_blocks_of_512(kind):
+    """So `radixflow serve --block-size 512` shares states below a block without anybody's doing."""
+    arguments = ["--block-size=512", *(["--runner", "pooling"] if kind == "branch" else [])]
+    launch = command.plan_launch(arguments, EndpointSettings(), {}, "unused")
+    assert examine(launch.arguments[1:]).prefix_match_unit == 64
+    assert command._after_examining(launch.arguments[1:]) == ["--prefix-match-unit", "64"]

@@ -137,6 +137,7 @@ class Planner:
             native_junction=native if native > start else 0,
             block_size=self._block,
             unit=self.unit,
+            is_announced=entry.hints is not None and entry.hints.shared_tokens > 0,
             peers=tuple(peers),
             stored_anyway=anyway,
             stored_tokens=min(entry.stored, start),

@@ -163,6 +163,8 @@ class JunctionSnapshot:
     """``(position, fan_out)``, ascending: ``fan_out`` waiting peers share at least ``position`` tokens with it."""
     unit: int = 0
     """Positions are multiples of it, tokens; 0: of the block size. Below that, a stop lies inside a block."""
+    is_announced: bool = False
+    """Whether a client said where the branches part, so that no peer need be seen first."""
     stored_anyway: int = 0
     """The last multiple of the block size in its prompt, where vLLM stores a state; 0 for none."""
     stored_tokens: int | None = None

@@ -9,6 +9,9 @@ from radixflow.policies.base import JunctionPolicy, JunctionSnapshot
 _MOST_CANDIDATES = 32
 _INSIDE_WEIGHT = 1.5
 """A stop inside a block costs each who starts there a copy, and pays less if not all at work choose it."""
+_RUNS_ON, _RUNS_ON_UNANNOUNCED = 1.0, 4.0
+"""Rounds more where prompts go on past that block. Decisions whose parts were announced stop there together; others at
+different times, so that the rounds are shared by few."""
 
 
 class PlannedJunctions(JunctionPolicy):
@@ -104,7 +107,9 @@ def _rounds(snapshot: JunctionSnapshot, before: int, at: int, free: int) -> floa
         return 1.0
     # Peers may be longer: twice this one's own tokens is taken for the longest.
     longest = at + 2 * (snapshot.prompt_tokens - at)
-    runs_on = (at // block + 1) * block < longest and at // block not in inside
+    runs_on = 0.0
+    if (at // block + 1) * block < longest and at // block not in inside:
+        runs_on = _RUNS_ON if snapshot.is_announced else _RUNS_ON_UNANNOUNCED
     # A chunk that comes from further back may leave the stop at the block's start out, if that is the last one.
     stops_twice = before == free == at // block * block
     return _INSIDE_WEIGHT * (1.0 + runs_on) + stops_twice
