@@ -304,3 +304,33 @@ def test_the_number_of_classes_is_bounded():
     for traffic in range(1_000):
         admission.observe(start(traffic=traffic))
     assert len(admission._estimates) <= 64
+
+
+# States inside blocks
+
+
+def test_a_stop_inside_a_block_is_dearer_than_one_at_its_end():
+    # 460 tokens in a block of 528; 400 of them are shared. A round is worth 1,800 tokens, one inside a block 2,700.
+    shape = {"prompt_tokens": 460, "stored_anyway": 0}
+    assert junctions([(400, 6)], **shape, unit=16) == []
+    assert junctions([(400, 7)], **shape, unit=16) == [400]
+    assert junctions([(400, 7)], **shape) == []
+
+
+def test_a_place_is_floored_to_the_unit_and_the_blocks_start_stays_a_candidate():
+    shape = {"prompt_tokens": 2_700, "unit": 16}
+    assert junctions([(410, 63)], prompt_tokens=460, stored_anyway=0, unit=16) == [400]
+    # At 2,500 it would run past the block's end: whole blocks are shared, until the peers are many.
+    assert junctions([(2_500, 3)], **shape) == [2_112]
+    assert junctions([(2_500, 63)], **shape)[-1] == 2_496
+
+
+def test_announced_decisions_stop_inside_a_block_together():
+    shape = {"prompt_tokens": 2_700, "unit": 16, "unfinished": 32}
+    assert junctions([(2_500, 3)], **shape) == [2_112]
+    assert junctions([(2_500, 3)], **shape, is_announced=True) == [2_496]
+
+
+def test_who_started_inside_a_block_stops_at_its_end_for_nothing():
+    shape = {"cached_tokens": 400, "prompt_tokens": 1_200, "stored_anyway": 1_056, "unit": 16}
+    assert 528 in junctions([(600, 1)], **shape)

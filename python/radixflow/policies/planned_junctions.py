@@ -99,6 +99,8 @@ class PlannedJunctions(JunctionPolicy):
 def _rounds(snapshot: JunctionSnapshot, before: int, at: int, free: int) -> float:
     """Return the rounds that a stop at ``at`` adds to those of the stop ``before`` it; ``free`` adds none."""
     block = snapshot.block_size
+    if snapshot.unit in (0, block):
+        return 0.0 if at == free else 1.0
     # Who starts inside a block stops at its end in any case.
     inside = {position // block for position in (snapshot.cached_tokens, before) if position % block}
     if at == free or (at % block == 0 and at // block - 1 in inside):
@@ -111,5 +113,5 @@ def _rounds(snapshot: JunctionSnapshot, before: int, at: int, free: int) -> floa
     if (at // block + 1) * block < longest and at // block not in inside:
         runs_on = _RUNS_ON if snapshot.is_announced else _RUNS_ON_UNANNOUNCED
     # A chunk that comes from further back may leave the stop at the block's start out, if that is the last one.
-    stops_twice = before == free == at // block * block
+    stops_twice = 0 < free == before == at // block * block
     return _INSIDE_WEIGHT * (1.0 + runs_on) + stops_twice
