@@ -17,6 +17,7 @@ import typer
 from radixflow import __version__
 from radixflow.config import RadixFlowConfig
 from radixflow.errors import RadixFlowError, UnsupportedError
+from radixflow.laboratory.cli import app as simulate_app
 from radixflow.policies import resolve_policy
 
 EXIT_BAD_INPUT = 2
@@ -29,6 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(simulate_app, name="simulate")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Arms of a simulated comparison: stock vLLM, stock behind a gathering client, presets, and policies of a user's own."""
+"""Arms of a simulated comparison: stock vLLM, stock behind a gathering client, presets, policies of a user's own."""
 
 from __future__ import annotations
 

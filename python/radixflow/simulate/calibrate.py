@@ -122,13 +122,13 @@ class Calibration:
             )  # fmt: skip
         if figure.cell.startswith("attention"):
             return (
-                "the predecessor's loss came with longer host time, and the 0.6 B model's cost is not published; on one "
-                "virtual cost its holds cost next to nothing there"
+                "the predecessor's loss came with longer host time, and the 0.6 B model's cost is not published; on one"
+                " virtual cost its holds cost next to nothing there"
             )
         if figure.cell == "long C1":
             return (
-                "a hold lets vLLM's own rule see siblings, and so the junction, a round sooner, which saves tokens here; "
-                "where host and device overlap it loses (variant 'overlap' with longer prompts), as published"
+                "a hold lets vLLM's own rule see siblings, and so the junction, a round sooner, which saves tokens;"
+                " where host and device overlap it loses (variant 'overlap' with longer prompts), as published"
             )
         return "rounds depend on where prompts of unpublished length end; see the variants"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from radixflow.errors import ConfigError
 
-_SECONDS = {"ge": 0.0, "le": 100.0, "allow_inf_nan": False}
+Seconds = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
 
 
 class CostModel(BaseModel):
@@ -25,15 +25,13 @@ class CostModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     form: Literal["additive", "overlap"] = Field(default="additive", description="how host and device parts add up")
-    fixed_s: float = Field(default=0.045, **_SECONDS, description="seconds of a step, whatever is in it")
-    per_token_s: float = Field(default=25e-6, **_SECONDS, description="seconds a token computed")
-    per_row_s: float = Field(default=0.0, **_SECONDS, description="seconds a request scheduled")
-    per_cached_token_s: float = Field(
-        default=0.0, **_SECONDS, description="seconds a prefix token attended to but not computed"
-    )
-    schedule_s: float = Field(default=0.0, **_SECONDS, description="host seconds of a call of schedule()")
-    schedule_per_row_s: float = Field(default=0.0, **_SECONDS, description="of it, a request scheduled")
-    schedule_per_waiting_s: float = Field(default=0.0, **_SECONDS, description="of it, a request left waiting")
+    fixed_s: Seconds = Field(default=0.045, description="seconds of a step, whatever is in it")
+    per_token_s: Seconds = Field(default=25e-6, description="seconds a token computed")
+    per_row_s: Seconds = Field(default=0.0, description="seconds a request scheduled")
+    per_cached_token_s: Seconds = Field(default=0.0, description="seconds a prefix token attended to but not computed")
+    schedule_s: Seconds = Field(default=0.0, description="host seconds of a call of schedule()")
+    schedule_per_row_s: Seconds = Field(default=0.0, description="of it, a request scheduled")
+    schedule_per_waiting_s: Seconds = Field(default=0.0, description="of it, a request left waiting")
     empty_s: float = Field(
         default=0.001, gt=0.0, le=1.0, allow_inf_nan=False, description="seconds of a poll that schedules nothing"
     )

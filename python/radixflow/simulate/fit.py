@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def step_seconds(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, Mapp
     the worker and the answers took.
     """
     found = []
-    for one, following in zip(records, records[1:], strict=False):
+    for one, following in itertools.pairwise(records):
         if one.get("waiting", 0) == 0 or following.get("empty_steps", 0):
             continue
         seconds = following["t"] - one["t"] - following["host_us"] / 1e6

@@ -49,7 +49,9 @@ class TraceLine(BaseModel):
     length: int | None = Field(default=None, ge=1, le=_LONGEST, description="tokens that nobody shares")
     salt: str | None = Field(default=None, min_length=1, description="cache salt: nothing is shared across salts")
     max_tokens: int = Field(default=1, ge=1, le=10_000, description="tokens to generate")
-    hints: dict[str, Any] | None = Field(default=None, description="radixflow_group and the like, as a client sends them")
+    hints: dict[str, Any] | None = Field(
+        default=None, description="radixflow_group and the like, as a client sends them"
+    )
 
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
@@ -86,7 +88,7 @@ def _told(path: Path, number: int, error: ValidationError) -> str:
     field = ".".join(map(str, item["loc"])) or "(whole)"
     message = item["msg"].removeprefix("Value error, ")
     return (
-        f"trace {path.name}, line {number}: field {field!r} is {str(item['input'])[:120]!r}: {message}; "
+        f"trace {path.name}, line {number}: field {field!r} is {item['input']!r:.120}: {message}; "
         f"fields: {', '.join(TraceLine.model_fields)}"
     )
 

@@ -126,7 +126,7 @@ WORKLOADS = _named(
              (3_000, 3_000), (40, 40), questions=16, question=200, gap_s=0.0),
     Workload("tenants", "equal states under four salts: nothing may be shared across them, much within",
              (1_600, 1_600), (60, 120), kind="tenants"),
-    Workload("hot-cold", "four of five decisions ask about one of eight popular states: states return, cold ones must not starve",
+    Workload("hot-cold", "four of five decisions ask about eight hot states: states return, cold ones mustn't starve",
              (1_000, 2_500), (60, 120), kind="hot"),
     Workload("decode", "every fourth request generates 32 tokens beside decisions: rounds always run, nothing is held",
              (1_200, 1_200), (40, 80), kind="decode"),
