@@ -200,10 +200,19 @@ def scaled(document: Mapping[str, Any]) -> str:
     lines = []
     for arm in document["growth"]:
         lines.append(f"### {arm['arm']}, {arm['workload']}: exponent {number(arm['exponent'], 3)}\n")
-        head = ["decisions", "branches", "rounds", "wall s", "branches/s", "MiB after a quarter", "MiB at the end"]
+        head = [
+            "decisions",
+            "branches",
+            "rounds",
+            "wall s",
+            "processor s",
+            "branches/s",
+            "MiB at a quarter",
+            "at the end",
+        ]
         rows = [
             [number(row["decisions"]), number(row["branches"]), number(row["rounds"]), number(row["wall_s"], 1),
-             number(row["branches_per_wall_s"], 0), number(row["memory_mib"][len(row["memory_mib"]) // 4], 0),
+             number(row["processor_s"], 1), number(row["branches_per_processor_s"], 0), number(row["memory_mib"][len(row["memory_mib"]) // 4], 0),
              number(row["memory_mib"][-1], 0)]
             for row in arm["rows"]
         ]  # fmt: skip
