@@ -19,6 +19,7 @@ from radixflow.config import RadixFlowConfig
 from radixflow.errors import RadixFlowError, UnsupportedError
 from radixflow.laboratory.cli import app as simulate_app
 from radixflow.policies import resolve_policy
+from radixflow.report.cli import report
 
 EXIT_BAD_INPUT = 2
 EXIT_UNSUPPORTED = 3
@@ -31,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(simulate_app, name="simulate")
+app.command()(report)
 
 
 @contextlib.contextmanager

@@ -211,11 +211,18 @@ def scaled(document: Mapping[str, Any]) -> str:
             "at the end",
         ]
         rows = [
-            [number(row["decisions"]), number(row["branches"]), number(row["rounds"]), number(row["wall_s"], 1),
-             number(row["processor_s"], 1), number(row["branches_per_processor_s"], 0), number(row["memory_mib"][len(row["memory_mib"]) // 4], 0),
-             number(row["memory_mib"][-1], 0)]
+            [
+                number(row["decisions"]),
+                number(row["branches"]),
+                number(row["rounds"]),
+                number(row["wall_s"], 1),
+                number(row["processor_s"], 1),
+                number(row["branches_per_processor_s"], 0),
+                number(row["memory_mib"][len(row["memory_mib"]) // 4], 0),
+                number(row["memory_mib"][-1], 0),
+            ]
             for row in arm["rows"]
-        ]  # fmt: skip
+        ]
         lines.append(table(head, rows, left=0))
     for arm in document["waiting"]:
         lines.append(f"### {arm['arm']}: `schedule()` by waiting requests, exponent {number(arm['exponent'], 3)}\n")
