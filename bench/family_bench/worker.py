@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,13 @@ _POLL_S = 1e-3
 class Engine:
     """One arm's engine, in this process."""
 
-    def __init__(self, family: str, arm: str) -> None:
+    def __init__(self, family: str, arm: str, policy: Mapping[str, Any] | None = None) -> None:
         """Build it.
 
         Args:
             family: one of `radixflow.models.families.FAMILIES`.
             arm: `stock`, `uncached` (stock without a prefix cache), `inside` (see the plan) or a preset.
+            policy: further RadixFlow settings of a preset.
         """
         from vllm.engine.arg_utils import EngineArgs
         from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -58,7 +59,7 @@ class Engine:
             arguments.scheduler_cls = "radixflow.engine.stock.CountingScheduler"
         else:
             arguments.scheduler_cls = "radixflow.Scheduler"
-            settings["policy"] = "planned" if arm == INSIDE else arm
+            settings.update(policy or {}, policy="planned" if arm == INSIDE else arm)
         block_size = serve.block_size
         if arm == INSIDE:
             block_size = arguments.block_size = INSIDE_BLOCK

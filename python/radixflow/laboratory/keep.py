@@ -25,7 +25,7 @@ def keep(
     Args:
         result_dir: folder of result folders.
         name: end of the folder's name.
-        kind: what experiment it is: ``simulate``, ``reproduce``, ``attribution``, ``ranks``, ``scale``, ``fit``.
+        kind: what experiment it is: ``simulate``, ``reproduce``, ``attribution``, ``ranks``, ``scale``, ``check``.
         summary: results; the same command gives the same bytes.
         table: the same as Markdown.
         rows: one a decision, or a run.
@@ -35,7 +35,7 @@ def keep(
         BenchError: the folder can't be made.
     """
     folder = results.create_folder(result_dir, name)
-    described = {**environment.machine(), "clock": SIMULATED if kind not in ("scale", "fit") else "monotonic"}
+    described = {**environment.machine(), "clock": SIMULATED if kind not in ("scale", "check") else "monotonic"}
     results.write_json(folder / "environment.json", described)
     results.write_rows(folder / "rows.jsonl", rows)
     results.write_json(folder / "summary.json", {"kind": kind, "status": "ok", **summary})

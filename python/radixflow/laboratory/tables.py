@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,33 +29,36 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def simulated(rows: Sequence[Row]) -> str:
-    """Write one line a cell, geometry and arm; means over seeds."""
+    """Write one line a cell, geometry and arm: means over seeds."""
     head = ["cell", "geometry", "arm", "decisions/s", "of first arm", "mean ms", "p99 ms", "rounds", "rounds eff."]
     head += ["tokens", "tokens eff.", "deferrals", "holds", "empty"]
-    lines = []
+    by_key: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        lines.append(
-            [
-                row["cell"],
-                row["geometry"],
-                row["arm"],
-                number(row["request_throughput"]),
-                number(row.get("of_first")),
-                number(row["mean_e2el_ms"], 1),
-                number(dict(row["percentiles_e2el_ms"])[99], 1),
-                number(row["worker_rounds"]),
-                number(row["rounds_efficiency"]),
-                number(row["tokens_computed"]),
-                number(row["tokens_efficiency"]),
-                number(row["pending_deferrals"]),
-                number(sum(row["holds"].values())),
-                number(row["empty_steps"]),
-            ]
-        )
+        by_key.setdefault((row["cell"], row["geometry"], row["arm"]), []).append(row)
+    lines = []
+    for key, runs in by_key.items():
+        figures = [
+            _mean(runs, "request_throughput", 2),
+            _mean(runs, "of_first", 2),
+            _mean(runs, "mean_e2el_ms", 1),
+            number(statistics.fmean(dict(run["percentiles_e2el_ms"])[99] for run in runs), 1),
+            _mean(runs, "worker_rounds", 0),
+            _mean(runs, "rounds_efficiency", 2),
+            _mean(runs, "tokens_computed", 0),
+            _mean(runs, "tokens_efficiency", 2),
+            _mean(runs, "pending_deferrals", 0),
+            number(statistics.fmean(sum(run["holds"].values()) for run in runs), 0),
+            _mean(runs, "empty_steps", 0),
+        ]
+        lines.append([*key, *figures])
     return table(head, lines, left=3) + (
         "\nEfficiency is the lower bound over what was needed: the fewest tokens with every shared block computed\n"
-        "once; the fewest rounds by budget, rows and waiting for answers. Both at once may be out of reach.\n"
+        "once; the fewest rounds by budget, rows and waiting for answers. Means over seeds.\n"
     )
+
+
+def _mean(runs: Sequence[Row], key: str, digits: int) -> str:
+    return number(statistics.fmean(run[key] for run in runs), digits)
 
 
 def reproduced(document: Mapping[str, Any]) -> str:

@@ -55,6 +55,7 @@ class EventLoop:
         gather_s: float = 0.0,
         observers: Sequence[Observer] = (),
         block_size: int | None = None,
+        start_s: float = 0.0,
     ) -> None:
         """Take over the schedulers' clocks.
 
@@ -65,8 +66,9 @@ class EventLoop:
             gather_s: window of a client that collects its branches, seconds; 0: it sends at once.
             observers: see every round and decision.
             block_size: tokens a block hash covers, default the schedulers'.
+            start_s: virtual time to start at: after that of an earlier loop around the same schedulers.
         """
-        self.now = 0.0
+        self.now = start_s
         self.tally = Tally()
         self._cost = cost
         self._route = route
