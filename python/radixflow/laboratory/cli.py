@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from radixflow.errors import ConfigError
-from radixflow.laboratory.words import names, numbers, reals
+from radixflow.laboratory.words import limit_ms, names, numbers, reals
 
 app = typer.Typer(
     help="Simulate: vLLM's real scheduler and KV-cache manager under a virtual clock. No model, no sleep.",
@@ -91,7 +91,7 @@ def simulate(
         seeds=numbers("seeds", seeds),
         cost=cost,
         hints=hints,
-        goodput_ms=_goodput(goodput),
+        goodput_ms=limit_ms("goodput", goodput),
         wait_ms=wait_ms,
         name=name,
         result_dir=result_dir,
@@ -106,18 +106,6 @@ def simulate(
         else:
             told = work.reproduce(settings.seeds[0], base_only, settings.name, settings.result_dir, tick)
     _tell(*told, json)
-
-
-def _goodput(text: str | None) -> float | None:
-    if text is None:
-        return None
-    kind, _, limit = text.partition(":")
-    try:
-        if kind != "e2el":
-            raise ValueError
-        return float(limit)
-    except ValueError:
-        raise ConfigError(f"goodput: {text!r} is not e2el:MS; prefill-only work has no other latency") from None
 
 
 @app.command()

@@ -51,6 +51,8 @@ def _key(folder: Folder, row: dict[str, Any]) -> tuple[str, str]:
     if folder.kind == "simulate":
         return f"{row['cell']}, {row['geometry']}", row["arm"]
     workload = row.get("workload") or row.get("family")
+    if row.get("request_rate") is not None:
+        return f"{workload} {row['request_rate']:g}/s", row["arm"]
     return f"{workload} C{row['concurrency']}" if "concurrency" in row else str(workload), row["arm"]
 
 
@@ -71,7 +73,7 @@ def _measured(folder: Folder) -> dict[tuple[str, str], Series]:
         if "by_repeat" not in row or "request_throughput" not in row:
             continue
         key = _key(folder, row)
-        one = made.setdefault(key, Series(*key, row.get("concurrency")))
+        one = made.setdefault(key, Series(*key, row.get("concurrency") if row.get("request_rate") is None else None))
         one.throughput += row["by_repeat"]["request_throughput"]
         one.mean_ms.append(row["mean_e2el_ms"])
         one.rounds_per_decision.append(row["rounds_per_decision"])

@@ -58,16 +58,22 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def step_seconds(records: Sequence[Mapping[str, Any]]) -> list[tuple[float, Mapping[str, Any]]]:
+def step_seconds(
+    records: Sequence[Mapping[str, Any]], always_busy: bool = False
+) -> list[tuple[float, Mapping[str, Any]]]:
     """Return (seconds, record) of the rounds that another one followed at once.
 
     The trace has the end of each ``schedule()``. Where requests were left running or waiting, the engine calls it again
     as soon as the worker is done, so the time between two, less the host time of the second call and its polls, is what
     the worker and the answers took.
+
+    Args:
+        records: of one engine, in order.
+        always_busy: every round was followed by another at once, as in a closed loop in the engine's own process.
     """
     found = []
     for one, following in itertools.pairwise(records):
-        if one.get("waiting", 0) == 0 or following.get("empty_steps", 0):
+        if (one.get("waiting", 0) == 0 and not always_busy) or following.get("empty_steps", 0):
             continue
         seconds = following["t"] - one["t"] - following["host_us"] / 1e6
         if 0.0 < seconds < _LONGEST_S:
