@@ -86,6 +86,7 @@ def reproduced(document: Mapping[str, Any]) -> str:
         lines.append("")
     lines.append("## `planned` in the calibrated model\n")
     lines.append(beside(base["beside"]))
+    lines += [f"- {one['cell']} misses its target: {one['reason']}.\n" for one in base["beside"] if one["reason"]]
     lines.append("## What was assumed, varied: each fitted anew\n")
     lines.append(variants(document["variants"]))
     lines.append("Not simulated:\n")

@@ -1,35 +1,55 @@
-"""Figures of a report as SVG text: vector, deterministic, no file beside the page."""
+"""Figures of a report: vector, and the same bytes from the same data."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from radixflow.report.cells import Series, ratio_interval, series
 from radixflow.report.load import Folder
 
-Figures = dict[str, str]
 _SIZE = (9.0, 3.6)
 _MOST_PANELS = 6
+_STYLE: dict[Any, Any] = {"svg.hashsalt": "radixflow", "svg.fonttype": "path", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3,
+          "axes.spines.top": False, "axes.spines.right": False}  # fmt: skip
 
 
-def _svg(draw: Callable[[Any], None], size: tuple[float, float] = _SIZE) -> str:
-    # Imported here: it costs a second, and most commands never draw.
-    import matplotlib as mpl
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure that can be written more than once, and comes out the same."""
 
-    mpl.use("Agg")
-    from matplotlib.figure import Figure
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = _SIZE
+    """Inches."""
 
-    with mpl.rc_context({"svg.hashsalt": "radixflow", "svg.fonttype": "path", "font.size": 9, "axes.grid": True,
-                         "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False}):  # fmt: skip
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    def svg(self) -> str:
+        """Return an ``<svg>`` element."""
+        text = self._render("svg", {"Date": None, "Creator": None}).decode()
+        return text[text.index("<svg") :]
+
+    def pdf(self) -> bytes:
+        """Return a PDF file."""
+        return self._render("pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+
+    def _render(self, form: str, metadata: dict[str, None]) -> bytes:
+        # Imported here: it costs a second, and most commands never draw.
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib.figure import Figure
+
+        with mpl.rc_context(_STYLE):
+            figure = Figure(figsize=self.size, layout="constrained")
+            self.draw(figure)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=form, metadata=metadata)
+        return buffer.getvalue()
+
+
+Figures = dict[str, Drawing]
 
 
 def _panels(figure: Any, cells: list[str]) -> Any:  # noqa: ANN401
@@ -37,7 +57,7 @@ def _panels(figure: Any, cells: list[str]) -> Any:  # noqa: ANN401
     return figure.subplots(-(-len(cells) // columns), columns, squeeze=False).flat
 
 
-def latency_cdfs(found: Mapping[tuple[str, str], Series]) -> str | None:
+def latency_cdfs(found: Mapping[tuple[str, str], Series]) -> Drawing | None:
     """Draw the share of decisions answered within a time, a panel a cell."""
     cells = [cell for cell in dict.fromkeys(cell for cell, _ in found) if _has_latencies(found, cell)][:_MOST_PANELS]
     if not cells:
@@ -55,7 +75,7 @@ def latency_cdfs(found: Mapping[tuple[str, str], Series]) -> str | None:
             axes.set_xlim(left=0)
             axes.legend(fontsize=7)
 
-    return _svg(draw, (9.0, 2.8 * -(-len(cells) // 3)))
+    return Drawing(draw, (9.0, 2.8 * -(-len(cells) // 3)))
 
 
 def _has_latencies(found: Mapping[tuple[str, str], Series], cell: str) -> bool:
@@ -76,7 +96,7 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def rounds_by_concurrency(found: Mapping[tuple[str, str], Series]) -> str | None:
+def rounds_by_concurrency(found: Mapping[tuple[str, str], Series]) -> Drawing | None:
     """Draw rounds a decision over clients."""
     return _by_workload(
         found,
@@ -87,7 +107,7 @@ def rounds_by_concurrency(found: Mapping[tuple[str, str], Series]) -> str | None
     )
 
 
-def frontier(found: Mapping[tuple[str, str], Series]) -> str | None:
+def frontier(found: Mapping[tuple[str, str], Series]) -> Drawing | None:
     """Draw mean latency over throughput, a point a number of clients."""
     return _by_workload(
         found, lambda one: _mean(one.throughput), lambda one: _mean(one.mean_ms), "decisions/s", "mean latency, ms"
@@ -100,7 +120,7 @@ def _by_workload(
     up: Callable[[Series], float],
     across_label: str,
     up_label: str,
-) -> str | None:
+) -> Drawing | None:
     lines = _lines(found)
     workloads = list(dict.fromkeys(name for name, _ in lines))[:_MOST_PANELS]
     if not workloads:
@@ -117,10 +137,10 @@ def _by_workload(
             axes.set_ylim(bottom=0)
             axes.legend(fontsize=7)
 
-    return _svg(draw, (9.0, 2.8 * -(-len(workloads) // 3)))
+    return Drawing(draw, (9.0, 2.8 * -(-len(workloads) // 3)))
 
 
-def paired_ratios(found: Mapping[tuple[str, str], Series]) -> str | None:
+def paired_ratios(found: Mapping[tuple[str, str], Series]) -> Drawing | None:
     """Draw throughput over the first arm's, paired by seed or repeat, with bootstrap intervals."""
     first = next((arm for _, arm in found), None)
     rows = []
@@ -143,10 +163,10 @@ def paired_ratios(found: Mapping[tuple[str, str], Series]) -> str | None:
         axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)], fontsize=8)
         axes.set_xlabel(f"throughput over {first}'s, geometric mean and 95 % interval; red: not above 1")
 
-    return _svg(draw, (9.0, 1.0 + 0.26 * len(rows)))
+    return Drawing(draw, (9.0, 1.0 + 0.26 * len(rows)))
 
 
-def attribution_bars(folder: Folder) -> str:
+def attribution_bars(folder: Folder) -> Drawing:
     """Draw what each step gains, stacked, a bar a cell."""
     rows = folder.summary["cells"]
     steps = [step["step"] for step in rows[0]["steps"]]
@@ -166,10 +186,10 @@ def attribution_bars(folder: Folder) -> str:
         axes.set_xlabel("100 ln(throughput over that of the step before)")
         axes.legend(fontsize=7)
 
-    return _svg(draw, (9.0, 1.2 + 0.32 * len(rows)))
+    return Drawing(draw, (9.0, 1.2 + 0.32 * len(rows)))
 
 
-def margin_histogram(folder: Folder) -> str | None:
+def margin_histogram(folder: Folder) -> Drawing | None:
     """Draw how far the best label is ahead of the second, by arm, where a real model answered."""
     margins: dict[str, list[float]] = {}
     for row in folder.rows():
@@ -187,13 +207,13 @@ def margin_histogram(folder: Folder) -> str | None:
         axes.set_ylabel("branches")
         axes.legend(fontsize=7)
 
-    return _svg(draw)
+    return Drawing(draw)
 
 
 def figures(folder: Folder) -> Figures:
-    """Draw what a folder has data for: title -> SVG."""
+    """Draw what a folder has data for: title -> drawing."""
     found = series(folder)
-    drawn: dict[str, str | None] = {}
+    drawn: dict[str, Drawing | None] = {}
     if found:
         drawn = {
             "Latency of decisions": latency_cdfs(found),
@@ -205,4 +225,4 @@ def figures(folder: Folder) -> Figures:
         drawn["Attribution"] = attribution_bars(folder)
     if folder.kind == "bench":
         drawn["Margins of answers"] = margin_histogram(folder)
-    return {title: svg for title, svg in drawn.items() if svg is not None}
+    return {title: one for title, one in drawn.items() if one is not None}

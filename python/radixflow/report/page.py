@@ -43,7 +43,8 @@ def sections(folders: Sequence[Folder]) -> list[Section]:
     made = []
     for folder in folders:
         path = folder.path / "table.md"
-        made.append(Section(folder, path.read_text() if path.is_file() else "", figures(folder)))
+        drawn = {title: one.svg() for title, one in figures(folder).items()}
+        made.append(Section(folder, path.read_text() if path.is_file() else "", drawn))
     return made
 
 

@@ -159,9 +159,23 @@ class Calibration:
                         *([] if ratio >= target - 5e-4 else ["throughput"]),
                         *([] if p99 <= 1.0005 else ["p99"]),
                     ],
+                    "reason": self._shortfall(cell, arm) if ratio < target - 5e-4 else "",
                 }
             )
         return rows
+
+    def _shortfall(self, cell: str, arm: str) -> str:
+        """Say why a target of ours is missed, in rounds: how many there are, and how few would do."""
+        result = self.result(cell, arm)
+        rounds, least = result.tally.rounds, result.bounds.rounds
+        short = f"{rounds} rounds where {least} would do"
+        if not cell.startswith("short"):
+            return f"{short}, {result.tally.tokens:,} tokens where {result.bounds.tokens:,} would"
+        return (
+            f"{short}: prompts that pass a block boundary stop there to store a state. `planned` leaves that stop out "
+            "for branches that share a block; these share less than one, so it takes them for strangers whose prompts "
+            f"may come back ({rounds - least} rounds)"
+        )
 
 
 def vary(
