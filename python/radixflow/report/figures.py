@@ -13,8 +13,15 @@ from radixflow.report.load import Folder
 
 _SIZE = (9.0, 3.6)
 _MOST_PANELS = 6
-_STYLE: dict[Any, Any] = {"svg.hashsalt": "radixflow", "svg.fonttype": "path", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3,
-          "axes.spines.top": False, "axes.spines.right": False}  # fmt: skip
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "radixflow",
+    "svg.fonttype": "path",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
