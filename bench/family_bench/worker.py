@@ -180,7 +180,7 @@ class Worker:
     def _family(self, family: str, engines: dict[str, Engine]) -> None:
         plan = self.plan
         for arm in plan.arms:
-            engines[arm] = Engine(family, arm)
+            engines[arm] = Engine(family, arm, plan.policy)
             if plan.pinned_cost is not None:
                 engines[arm].pin_cost(*plan.pinned_cost)
             self._say(

@@ -152,6 +152,32 @@ def test_a_policy_of_fifteen_lines_runs_as_the_readme_has_it(tmp_path):
     assert [one["completed"] for one in told["runs"]] == [8, 8]
 
 
+def test_a_recorded_trace_gives_the_rounds_of_the_workload_it_records(tmp_path):
+    """The closed loop of one client, written down with its arrivals and replayed."""
+    starts = []
+
+    class Starts:
+        def on_round(self, one):
+            pass
+
+        def on_decision(self, number, start, end):
+            starts.append(start)
+
+    where, arm = geometry("gdn-528"), make_arm("planned")
+    looped = run(Traffic(workload("long"), 6, concurrency=1), where, arm, CostModel(), 1, observers=[Starts()])
+    path = tmp_path / "recorded.jsonl"
+    lines = [
+        {"arrival": start + branch.offset_s, "group": str(start), "tokens": branch.tokens}
+        for start, decision in zip(starts, workload("long").decisions(1, 6), strict=True)
+        for branch in decision
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    replayed = run(Traffic(trace=path), where, arm, CostModel(), 1)
+    assert (replayed.tally.rounds, replayed.tally.tokens) == (looped.tally.rounds, looped.tally.tokens)
+    assert list(replayed.tally.latencies) == pytest.approx(list(looped.tally.latencies))
+    assert replayed.bounds.tokens == looped.bounds.tokens
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
