@@ -3,8 +3,8 @@
     .venv/bin/python bench/simulation_check.py [--family granite-moe-hybrid] [--name check]
 
 A closed loop sends decisions between two steps of the engine, so arrivals are fixed: rounds and tokens have to be
-equal, round by round. Then a cost model is fitted to the trace of one repeat, and latencies of the next one are
-predicted with it. Exit 1 if a round differs, or if a mean latency is off by more than 15 %.
+equal, round by round. Then a cost model is fitted to the trace of two streams of decisions, and the
+latencies of a third are predicted with it. Exit 1 if a round differs, or if a mean latency is off by more than 15 %.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def compare(family: str, arm: str, decisions: int, clients: int) -> dict[str, An
             engine.take_records()
             results = engine.drive(calls, clients, f"check/{arm}/{stream}")
             runs.append((results, engine.take_records()))
-        fitted = fit_cost(step_seconds(runs[1][1], always_busy=True))
+        steps = [step for _, records in runs[:2] for step in step_seconds(records, always_busy=True)]
+        fitted = fit_cost(steps)
         results, records = runs[2]
         tally, rounds = simulated(geometry, arm, streams, clients, fitted.cost)[2]
         seen = [(record["rows"], record["tokens"]) for record in records]
