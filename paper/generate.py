@@ -189,7 +189,7 @@ def check(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]:
         ]
         for row in found
     ]
-    head = ["arm", "rounds", "tokens", "every round", "mean ms", "error"]
+    head = ["arm", "rounds", "tokens", "every round", "mean processor ms", "error"]
     caption = "CPU engine, then simulated: rounds, tokens, mean latency."
     return {"CheckFamily": escape(found[0]["family"])}, {"check.tex": tabular(head, rows, caption)}
 

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class Engine:
         self.startup_s = time.monotonic() - started
         self.scheduler: Any = self.engine.engine_core.engine_core.scheduler
         self.block_size = int(self.scheduler.block_size)
+        self.clock: Callable[[], float] = time.monotonic
         if arm != UNCACHED and self.block_size != block_size:
             raise RuntimeError(f"{family}: vLLM runs blocks of {self.block_size} tokens, not {block_size}")
 
@@ -104,7 +105,7 @@ class Engine:
 
         def send() -> None:
             index, call = waiting.popleft()
-            started[index], answers[index] = time.monotonic(), {}
+            started[index], answers[index] = self.clock(), {}
             for branch, prompt in enumerate(call.prompts):
                 text = {"prompt_token_ids": list(prompt), "cache_salt": salt}
                 self.engine.add_request(f"{salt}/{index}/{branch}", text, parameters)
@@ -123,7 +124,7 @@ class Engine:
                 if len(answers[index]) == len(prompts):
                     rows = tuple(answers[index][number] for number in range(len(prompts)))
                     tokens = sum(map(len, prompts))
-                    results.append(CallResult(index, started[index], time.monotonic(), rows, tokens))
+                    results.append(CallResult(index, started[index], self.clock(), rows, tokens))
                     if waiting:
                         send()
             if self.scheduler.recorder.totals["rounds"] == rounds:
