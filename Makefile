@@ -14,7 +14,7 @@ RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
 
-.PHONY: help demo test test-rust lint format python build clean environment
+.PHONY: help demo test test-rust lint format python build clean environment bench paper report
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,18 @@ build: environment .venv/.built ## Set up the environment and build the extensio
 demo: build ## A first decision, then RadixFlow against stock vLLM: real engines, on this machine
 	@$(VENV) examples/first_decision.py
 	@$(VENV) -m radixflow.cli bench --quick --name demo
+
+bench: build ## Results of the paper from nothing, the report, and the figures: about an hour on two cores
+	@bash scripts/bench.sh
+
+report: build ## The report on the results that the paper quotes: report/report.html
+	@$(VENV) -m radixflow.cli report $$($(VENV) paper/generate.py --folders) --out report
+
+paper: build ## The write-up as PDF, its numbers from bench/results (Debian: latexmk, texlive-latex-recommended)
+	@command -v latexmk >/dev/null || { echo "make paper needs LaTeX: apt-get install latexmk texlive-latex-recommended texlive-fonts-recommended" >&2; exit 3; }
+	@$(VENV) paper/generate.py
+	@cd paper && latexmk -pdf -silent -interaction=nonstopmode -halt-on-error -outdir=build main.tex >/dev/null || { tail -40 build/main.log >&2; exit 1; }
+	@echo paper/build/main.pdf
 
 test: build test-rust ## Every test: Rust, unit, scheduler, end to end
 	@bash scripts/test.sh $(ARGS)

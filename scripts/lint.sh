@@ -4,8 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
 step() { echo "[lint] $*"; "$@"; }
-step $python -m ruff format --check bench examples python scripts tests training
-step $python -m ruff check bench examples python scripts tests training
+step $python -m ruff format --check bench examples paper python scripts tests training
+step $python -m ruff check bench examples paper python scripts tests training
 step $python -m mypy
 step $python -m mypy.stubtest radixflow._index
 step $python -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'

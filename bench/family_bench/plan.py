@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from radixflow.bench.workloads import Call, Decision, Workload
@@ -53,6 +54,8 @@ class Plan:
 
     For tests: a busy machine's times then change nothing that is scheduled.
     """
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    """Further RadixFlow settings of the presets."""
 
     def quick(self) -> Plan:
         """Return the short form: enough to see tokens and answers, not times."""

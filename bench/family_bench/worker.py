@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,13 @@ _POLL_S = 1e-3
 class Engine:
     """One arm's engine, in this process."""
 
-    def __init__(self, family: str, arm: str) -> None:
+    def __init__(self, family: str, arm: str, policy: Mapping[str, Any] | None = None) -> None:
         """Build it.
 
         Args:
             family: one of `radixflow.models.families.FAMILIES`.
             arm: `stock`, `uncached` (stock without a prefix cache), `inside` (see the plan) or a preset.
+            policy: further RadixFlow settings of a preset.
         """
         from vllm.engine.arg_utils import EngineArgs
         from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -58,7 +59,7 @@ class Engine:
             arguments.scheduler_cls = "radixflow.engine.stock.CountingScheduler"
         else:
             arguments.scheduler_cls = "radixflow.Scheduler"
-            settings["policy"] = "planned" if arm == INSIDE else arm
+            settings.update(policy or {}, policy="planned" if arm == INSIDE else arm)
         block_size = serve.block_size
         if arm == INSIDE:
             block_size = arguments.block_size = INSIDE_BLOCK
@@ -73,6 +74,7 @@ class Engine:
         self.startup_s = time.monotonic() - started
         self.scheduler: Any = self.engine.engine_core.engine_core.scheduler
         self.block_size = int(self.scheduler.block_size)
+        self.clock: Callable[[], float] = time.monotonic
         if arm != UNCACHED and self.block_size != block_size:
             raise RuntimeError(f"{family}: vLLM runs blocks of {self.block_size} tokens, not {block_size}")
 
@@ -103,7 +105,7 @@ class Engine:
 
         def send() -> None:
             index, call = waiting.popleft()
-            started[index], answers[index] = time.monotonic(), {}
+            started[index], answers[index] = self.clock(), {}
             for branch, prompt in enumerate(call.prompts):
                 text = {"prompt_token_ids": list(prompt), "cache_salt": salt}
                 self.engine.add_request(f"{salt}/{index}/{branch}", text, parameters)
@@ -122,7 +124,7 @@ class Engine:
                 if len(answers[index]) == len(prompts):
                     rows = tuple(answers[index][number] for number in range(len(prompts)))
                     tokens = sum(map(len, prompts))
-                    results.append(CallResult(index, started[index], time.monotonic(), rows, tokens))
+                    results.append(CallResult(index, started[index], self.clock(), rows, tokens))
                     if waiting:
                         send()
             if self.scheduler.recorder.totals["rounds"] == rounds:
@@ -179,7 +181,7 @@ class Worker:
     def _family(self, family: str, engines: dict[str, Engine]) -> None:
         plan = self.plan
         for arm in plan.arms:
-            engines[arm] = Engine(family, arm)
+            engines[arm] = Engine(family, arm, plan.policy)
             if plan.pinned_cost is not None:
                 engines[arm].pin_cost(*plan.pinned_cost)
             self._say(

@@ -17,7 +17,10 @@ import typer
 from radixflow import __version__
 from radixflow.config import RadixFlowConfig
 from radixflow.errors import RadixFlowError, UnsupportedError
+from radixflow.laboratory.cli import app as simulate_app
+from radixflow.laboratory.words import limit_ms, names, numbers, pairs, reals
 from radixflow.policies import resolve_policy
+from radixflow.report.cli import report
 
 EXIT_BAD_INPUT = 2
 EXIT_UNSUPPORTED = 3
@@ -29,6 +32,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(simulate_app, name="simulate")
+app.command()(report)
 
 
 @contextlib.contextmanager
@@ -70,7 +75,7 @@ def doctor(
     inside blocks are to be measured. What is measured is kept, and read by every engine of that model.
     """
     if check_partial_hits:
-        _check_partial_hits(context.args, _numbers("units", units) or [], tolerance, json)
+        _check_partial_hits(context.args, numbers("units", units) or [], tolerance, json)
         return
     with _quiet_stdout():
         from radixflow.engine.doctor import examine
@@ -168,10 +173,28 @@ def bench(
     wait_ms: Annotated[float | None, typer.Option(help="bound of a hold in the preset arms, ms [default: 5]")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the prompts [default: 0]")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="the short profile of make demo")] = False,
+    request_rate: Annotated[
+        str | None, typer.Option(help="calls sent a second, separated by commas, instead of closed loops")
+    ] = None,
+    burstiness: Annotated[float | None, typer.Option(help="of --request-rate: 1 Poisson, less burstier")] = None,
+    goodput: Annotated[str | None, typer.Option(help="e2el:MS, the latency up to which a decision is good")] = None,
+    url: Annotated[str | None, typer.Option(help="measure a running server instead of our own")] = None,
+    api: Annotated[str | None, typer.Option(help="of --url: completions or systemone [default: completions]")] = None,
+    served_model: Annotated[str | None, typer.Option(help="of --url: the model's name there")] = None,
+    save_result: Annotated[
+        bool, typer.Option("--save-result", help="also a file a cell and arm, as vllm bench serve")
+    ] = False,
+    metadata: Annotated[list[str] | None, typer.Option(help="key=value, kept in saved results")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print what would be run, and stop")] = False,
+    resume: Annotated[Path | None, typer.Option(help="result folder whose finished cells are kept")] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
 ) -> None:
-    """Compare schedulers on a real engine: a fresh `vllm serve` per arm, closed-loop decisions over HTTP."""
+    """Compare schedulers on a real engine: a fresh `vllm serve` per arm, decisions over HTTP.
+
+    Or measure any server that runs: --url, with OPENAI_API_KEY where it asks for a key.
+    """
     try:
+        from radixflow.bench import command
         from radixflow.bench.command import run_bench
         from radixflow.bench.settings import checked_settings
     except ModuleNotFoundError as error:
@@ -180,9 +203,9 @@ def bench(
         ) from error
 
     given: dict[str, Any] = {
-        "arms": _names(arms),
-        "workloads": _names(workloads),
-        "concurrency": _numbers("concurrency", concurrency),
+        "arms": names(arms),
+        "workloads": names(workloads),
+        "concurrency": numbers("concurrency", concurrency),
         "decisions": decisions,
         "burst_decisions": burst_decisions,
         "branches": branches,
@@ -193,9 +216,21 @@ def bench(
         "policy": None if wait_ms is None else {"wait_ms": wait_ms},
         "seed": seed,
         "quick": quick or None,
+        "request_rate": reals("request_rate", request_rate),
+        "burstiness": burstiness,
+        "goodput_ms": limit_ms("goodput", goodput),
+        "url": url,
+        "api": api,
+        "served_model": served_model,
+        "save_result": save_result or None,
+        "metadata": pairs("metadata", metadata),
+        "resume": resume,
         "json_output": json or None,
     }
     settings = checked_settings(**{key: value for key, value in given.items() if value is not None})
+    if dry_run:
+        typer.echo(command.dry_run(settings), nl=False)
+        return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         outcome = run_bench(settings)
@@ -278,8 +313,8 @@ def cells(
     from rich.console import Console
     from rich.progress import Progress
 
-    sizes = _numbers("blocks", blocks) or []
-    arms = {name: {"policy": name} for name in _names(presets) or []}
+    sizes = numbers("blocks", blocks) or []
+    arms = {name: {"policy": name} for name in names(presets) or []}
     if not sizes or min(sizes) < 1:
         raise RadixFlowError(f"blocks: {blocks!r} names no block size; give, say, 32,64,528")
     unfit = [size for size in sizes if unit is not None and (size % unit or size == unit)]
@@ -298,8 +333,8 @@ def cells(
             known = short_state_cells(sizes) + [cell for cell in known if cell.family == "hybrid"]
         chosen = [cell for cell in known if only in cell.name]
         if not chosen:
-            names = ", ".join(dict.fromkeys(cell.name for cell in known))
-            raise RadixFlowError(f"only: {only!r} is part of no cell's name; the cells are: {names}")
+            listed = ", ".join(dict.fromkeys(cell.name for cell in known))
+            raise RadixFlowError(f"only: {only!r} is part of no cell's name; the cells are: {listed}")
         for name in arms:
             resolve_policy(RadixFlowConfig(policy=name))
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -308,20 +343,6 @@ def cells(
     typer.echo(json_module.dumps(to_json(rows), indent=2) if json else to_markdown(rows), nl=json)
     if any(row.worse for row in rows):
         raise typer.Exit(1)
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(field: str, text: str | None) -> list[int] | None:
-    names = _names(text)
-    if names is None:
-        return None
-    try:
-        return [int(part) for part in names]
-    except ValueError:
-        raise RadixFlowError(f"{field}: {text!r} is not a list of whole numbers; give, say, 1,8,32") from None
 
 
 def main() -> None:

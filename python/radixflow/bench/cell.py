@@ -69,7 +69,8 @@ class CellRun:
             for decision in call.decisions:
                 size = len(decision.prompts)
                 part = result.logprobs[prompt : prompt + size]
-                rows.append([Answer(logprobs) for logprobs in part] if result.error is None else None)
+                # /v1/systemone gives answers and no log-probabilities: nothing to compare.
+                rows.append([Answer(logprobs) for logprobs in part] if result.error is None and part else None)
                 prompt += size
         return rows
 
@@ -84,6 +85,7 @@ class CellRun:
                     {
                         "workload": self.cell.workload,
                         "concurrency": self.cell.concurrency,
+                        "request_rate": self.cell.request_rate,
                         "arm": self.arm,
                         "repeat": self.repeat,
                         "decision": len(rows),
@@ -123,7 +125,22 @@ def _paired(runs: Sequence[CellRun], baseline: Sequence[CellRun]) -> Row:
     }
 
 
-def summarise(cell: Cell, runs: Mapping[str, Sequence[CellRun]], baseline: str) -> list[Row]:
+def _goodput(runs: Sequence[CellRun], limit_ms: float | None, duration_s: float) -> float | None:
+    """Return decisions answered within a latency per second; None without a limit."""
+    if limit_ms is None or duration_s <= 0:
+        return None
+    good = sum(
+        len(call.decisions)
+        for run in runs
+        for call, result in zip(run.calls, run.results, strict=True)
+        if result.error is None and result.latency_ms <= limit_ms
+    )
+    return good / duration_s
+
+
+def summarise(
+    cell: Cell, runs: Mapping[str, Sequence[CellRun]], baseline: str, goodput_ms: float | None = None
+) -> list[Row]:
     """Return one row per arm of a finished cell, in the arms' order; arms without a run have none.
 
     `request_throughput` counts decisions, not prompts, per second.  Latency is that of a call, which is a
@@ -145,6 +162,7 @@ def summarise(cell: Cell, runs: Mapping[str, Sequence[CellRun]], baseline: str) 
             {
                 "workload": cell.workload,
                 "concurrency": cell.concurrency,
+                "request_rate": cell.request_rate,
                 "arm": arm,
                 "repeats": len(repeats),
                 "decisions_per_repeat": repeats[0].decisions,
@@ -155,6 +173,7 @@ def summarise(cell: Cell, runs: Mapping[str, Sequence[CellRun]], baseline: str) 
                 "total_input": tokens,
                 "duration": duration,
                 "request_throughput": completed / duration if duration > 0 else float("nan"),
+                "request_goodput": _goodput(repeats, goodput_ms, duration),
                 "total_token_throughput": tokens / duration if duration > 0 else float("nan"),
                 **latency_summary(latencies),
                 "worker_rounds": totals.worker_rounds,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -19,9 +21,12 @@ from radixflow.bench import environment, plot, report, results
 from radixflow.bench.cell import summarise
 from radixflow.bench.errors import BenchError
 from radixflow.bench.progress import ProgressLine
+from radixflow.bench.remote import remote_server
+from radixflow.bench.resume import Earlier, plan_text
 from radixflow.bench.runner import Runner
+from radixflow.bench.saved import save_results
 from radixflow.bench.server import Server, ServerSpec, server_spec, stop_all, wait_healthy
-from radixflow.bench.settings import BenchSettings
+from radixflow.bench.settings import REMOTE, BenchSettings
 from radixflow.models import ServeSettings, embedded_model, serve_settings
 
 Status = Literal["ok", "failed", "interrupted"]
@@ -107,10 +112,11 @@ def _keep(
     runner: Runner,
     outcome: BenchOutcome,
     origin: float,
+    earlier: Earlier | None = None,
 ) -> None:
     """Write the result folder and seal it."""
     folder = outcome.folder
-    random_weights = settings.model is None
+    random_weights = settings.model is None and settings.url is None
     results.write_json(folder / "environment.json", environment.describe(serve, model, runner.schedule_hashes()))
     decisions = (
         row
@@ -119,11 +125,15 @@ def _keep(
         for run in runs
         for row in run.decision_rows(origin)
     )
-    results.write_rows(folder / "rows.jsonl", decisions)
+    before = earlier.decision_rows() if earlier is not None else []
+    results.write_rows(folder / "rows.jsonl", itertools.chain(before, decisions))
+    if settings.save_result:
+        save_results(folder, outcome.rows, settings, model.name)
     summary = {
         **outcome.document(),
         "name": settings.name,
-        "settings": settings.model_dump(mode="json", exclude={"result_dir", "model", "json_output"}),
+        "settings": settings.model_dump(mode="json", exclude={"result_dir", "model", "json_output", "resume"}),
+        "resumed_from": settings.resume.name if settings.resume is not None else None,
         "workloads": {name: settings.workload(name).stresses for name in settings.workloads},
         "notes": report.notes(settings.baseline, outcome.rows, random_weights=random_weights),
     }
@@ -145,6 +155,29 @@ def _measure(runner: Runner, servers: Sequence[Server], model: Path) -> tuple[St
     except KeyboardInterrupt as error:
         return "interrupted", "interrupted by the user", error
     return "ok", None, None
+
+
+def model_of(settings: BenchSettings) -> Path:
+    """Return the model folder; of a server that runs already, its model's name is all that is known."""
+    if settings.served_model is not None:
+        return Path(settings.served_model)
+    return (embedded_model() if settings.model is None else settings.model).resolve()
+
+
+def request_headers() -> dict[str, str]:
+    """Return the key for a server that asks for one: ``OPENAI_API_KEY``, as vLLM's own benchmark reads it."""
+    key = os.environ.get("OPENAI_API_KEY")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def dry_run(settings: BenchSettings, make_spec: SpecFactory = server_spec) -> str:
+    """Say what :func:`run_bench` would do; starts nothing."""
+    serve, model, nowhere = serve_settings(), model_of(settings), Path("LOGS")
+    if settings.url is not None:
+        specs: list[ServerSpec] = [remote_server(settings.url, nowhere).spec]
+    else:
+        specs = [make_spec(arm, model, serve, nowhere, settings.policy) for arm in settings.arms]
+    return environment.scrub(plan_text(settings, specs, serve.block_size), model)
 
 
 class SpecFactory(Protocol):
@@ -169,19 +202,31 @@ def run_bench(settings: BenchSettings, make_spec: SpecFactory = server_spec) -> 
         KeyboardInterrupt: after stopping the servers and keeping what was measured.
         radixflow.models.ModelStoreError: the embedded model cannot be written.
     """
-    check_memory(settings.arms, environment.available_gib())
+    if settings.url is None:
+        check_memory(settings.arms, environment.available_gib())
+    earlier = Earlier(settings.resume, settings) if settings.resume is not None else None
     origin = time.monotonic()
     errors = console_for(stderr=True)
-    model = (embedded_model() if settings.model is None else settings.model).resolve()
+    model = model_of(settings)
     serve = serve_settings()
     folder = results.create_folder(settings.result_dir, settings.name)
     logs = Path(tempfile.mkdtemp(prefix="radixflow-bench-"))
     try:
-        servers = {arm: Server(make_spec(arm, model, serve, logs, settings.policy)) for arm in settings.arms}
+        servers: dict[str, Server] = (
+            {REMOTE: remote_server(settings.url, logs)}
+            if settings.url is not None
+            else {arm: Server(make_spec(arm, model, serve, logs, settings.policy)) for arm in settings.arms}
+        )
         with ProgressLine(errors) as progress:
-            runner = Runner(settings, servers, serve.block_size, progress)
+            skip = earlier.labels if earlier is not None else frozenset()
+            runner = Runner(settings, servers, serve.block_size, progress, skip, request_headers())
             status, message, error = _measure(runner, list(servers.values()), model)
-        finished = [summarise(cell, by_arm, settings.baseline) for cell, by_arm in runner.runs.items()]
+        measured = {
+            cell.label: summarise(cell, by_arm, settings.baseline, settings.goodput_ms)
+            for cell, by_arm in runner.runs.items()
+        }
+        known = {**(earlier.rows if earlier is not None else {}), **measured}
+        finished = [known[cell.label] for cell in settings.cells() if cell.label in known]
         outcome = BenchOutcome(
             status=status,
             error=message,
@@ -193,12 +238,14 @@ def run_bench(settings: BenchSettings, make_spec: SpecFactory = server_spec) -> 
             duration_s=time.monotonic() - origin,
             rows=[row for rows in finished for row in rows],
         )
-        _keep(settings, serve, model, runner, outcome, origin)
+        _keep(settings, serve, model, runner, outcome, origin, earlier)
     finally:
         shutil.rmtree(logs, ignore_errors=True)
     console = errors if settings.json_output else console_for(stderr=False)
     if outcome.rows:
-        report.print_report(console, settings.baseline, outcome.rows, random_weights=settings.model is None)
+        report.print_report(
+            console, settings.baseline, outcome.rows, random_weights=settings.model is None and settings.url is None
+        )
     console.print(f"Kept in {folder}", highlight=False, markup=False)
     if settings.json_output:
         sys.stdout.write(json.dumps(outcome.document(), indent=2) + "\n")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 PERCENTILES = (50, 90, 95, 99)
+
+
+def cell_label(row: Mapping[str, Any]) -> str:
+    """Return the name of a row's cell, for example `long C8` or `long 4/s`."""
+    if row.get("request_rate") is not None:
+        return f"{row['workload']} {row['request_rate']:g}/s"
+    return f"{row['workload']} C{row['concurrency']}"
 
 
 def percentile(values: Sequence[float], q: float) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from radixflow.bench.measure import cell_label
+
 Row = Mapping[str, Any]
 
 _PANELS = (
@@ -23,9 +25,9 @@ def draw(path: Path, rows: Sequence[Row], title: str) -> None:
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
-    cells = list(dict.fromkeys(f"{row['workload']} C{row['concurrency']}" for row in rows))
+    cells = list(dict.fromkeys(cell_label(row) for row in rows))
     arms = list(dict.fromkeys(str(row["arm"]) for row in rows))
-    by_key = {(f"{row['workload']} C{row['concurrency']}", str(row["arm"])): row for row in rows}
+    by_key = {(cell_label(row), str(row["arm"])): row for row in rows}
     figure = Figure(figsize=(4.2 * len(_PANELS), 3.6), layout="constrained")
     panels = figure.subplots(1, len(_PANELS))
     width = 0.8 / max(1, len(arms))

@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from radixflow.bench.measure import cell_label
+
 Row = Mapping[str, Any]
 
 _MAX_CHANGED = 12
@@ -21,7 +23,7 @@ RANDOM_WEIGHTS = (
 
 
 def _cell(row: Row) -> str:
-    return f"{row['workload']} C{row['concurrency']}"
+    return cell_label(row)
 
 
 def _figure(value: object, digits: int = 1) -> str:

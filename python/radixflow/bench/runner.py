@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from radixflow.bench.cell import CellRun
-from radixflow.bench.client import CallResult, drive
+from radixflow.bench.client import PROTOCOLS, CallResult, drive
 from radixflow.bench.progress import ProgressLine
 from radixflow.bench.rounds import RoundTotals, TraceReader, total_rounds
 from radixflow.bench.server import MODEL_NAME, Server
@@ -21,6 +22,19 @@ def repeat_order(arms: Sequence[str], repeat: int) -> list[str]:
     return list(arms) if repeat % 2 == 0 else list(reversed(arms))
 
 
+def start_times(count: int, rate: float, burstiness: float, seed: int) -> list[float]:
+    """Return when each call is sent, seconds: gamma gaps of mean 1 / rate, Poisson at burstiness 1.
+
+    The same seed gives the same times on every arm.
+    """
+    draw = random.Random(f"starts/{seed}")
+    now, starts = 0.0, []
+    for _ in range(count):
+        starts.append(now)
+        now += draw.gammavariate(burstiness, 1.0 / (rate * burstiness))
+    return starts
+
+
 @dataclass
 class Runner:
     """Measures cell after cell; `runs` holds what was finished, whatever happens later."""
@@ -29,6 +43,9 @@ class Runner:
     servers: Mapping[str, Server]
     block_size: int
     progress: ProgressLine
+    skip: frozenset[str] = frozenset()
+    """Labels of cells that were measured before."""
+    headers: Mapping[str, str] = field(default_factory=dict)
     runs: dict[Cell, dict[str, list[CellRun]]] = field(default_factory=dict)
     readers: dict[str, TraceReader] = field(default_factory=dict)
 
@@ -43,7 +60,8 @@ class Runner:
             ServerError: a server died; the message holds its last log lines.
         """
         for cell in self.settings.cells():
-            self._measure(cell)
+            if cell.label not in self.skip:
+                self._measure(cell)
 
     def _measure(self, cell: Cell) -> None:
         settings = self.settings
@@ -63,15 +81,22 @@ class Runner:
 
     def _drive(self, arm: str, cell: Cell, calls: Sequence[Call]) -> list[CallResult]:
         server = self.servers[arm]
+        settings = self.settings
+        starts = None
+        if cell.request_rate is not None:
+            starts = start_times(len(calls), cell.request_rate, settings.burstiness, settings.seed)
         results = asyncio.run(
             drive(
                 server.spec.url,
                 calls,
                 cell.concurrency,
-                model=MODEL_NAME,
+                model=settings.served_model or MODEL_NAME,
                 salt=f"{cell.workload}-{secrets.token_hex(12)}",
                 timeout_s=self.settings.request_timeout_s,
                 advance=lambda _: self.progress.advance(),
+                starts=starts,
+                protocol=PROTOCOLS[settings.api],
+                headers=self.headers,
             )
         )
         if any(result.error is not None for result in results):
@@ -79,6 +104,9 @@ class Runner:
         return results
 
     def _totals(self, arm: str, calls: Sequence[Call], results: Sequence[CallResult]) -> RoundTotals:
+        if self.settings.url is not None:
+            # Its scheduler's rounds are not ours to see.
+            return RoundTotals()
         # A refused call never reaches the scheduler, so no round of it is waited for.
         answered = zip(calls, results, strict=True)
         prompts = sum(len(call.prompts) for call, result in answered if result.error is None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from radixflow.bench.workloads import WORKLOADS, Workload
@@ -14,6 +14,11 @@ from radixflow.errors import ConfigError, PolicyError
 from radixflow.policies import resolve_policy
 
 STOCK = "stock"
+REMOTE = "server"
+"""The arm of a server that runs already."""
+
+OPEN_LOOP = 1_024
+"""Calls in flight at most in an open loop."""
 
 # What `make demo` runs: enough repeats for a median on noisy cores, little enough to end within minutes.
 _QUICK = {"concurrency": [1], "decisions": 16, "repeats": 8}
@@ -26,10 +31,14 @@ class Cell(BaseModel):
 
     workload: str
     concurrency: int
+    request_rate: float | None = None
+    """Calls sent a second, answered or not; None: a closed loop of `concurrency` calls in flight."""
 
     @property
     def label(self) -> str:
-        """The cell's name in tables, for example `long C8`."""
+        """The cell's name in tables, for example `long C8` or `long 4/s`."""
+        if self.request_rate is not None:
+            return f"{self.workload} {self.request_rate:g}/s"
         return f"{self.workload} C{self.concurrency}"
 
 
@@ -55,6 +64,20 @@ class BenchSettings(BaseModel):
         min_length=1,
         description="calls in flight; a workload that fixes its own ignores this",
     )
+    request_rate: list[Annotated[float, Gt(0), Le(100_000)]] = Field(
+        default=[],
+        description="calls sent a second, answered or not, instead of closed loops",
+    )
+    burstiness: float = Field(
+        default=1.0, gt=0.0, le=100.0, description="of request_rate: 1 is Poisson, less is burstier, as in vLLM's"
+    )
+    goodput_ms: float | None = Field(default=None, gt=0.0, description="latency up to which a decision is good")
+    url: str | None = Field(default=None, pattern=r"^https?://", description="a running server instead of our own")
+    api: Literal["completions", "systemone"] = Field(default="completions", description="how that server is asked")
+    served_model: str | None = Field(default=None, min_length=1, description="that server's model name")
+    save_result: bool = Field(default=False, description="also write a file a cell and arm as vllm bench serve does")
+    metadata: dict[str, str] = Field(default_factory=dict, description="kept in the saved results")
+    resume: Path | None = Field(default=None, description="result folder whose finished cells aren't measured again")
     decisions: int = Field(default=32, ge=1, le=100_000, description="decisions per cell, arm and repeat")
     burst_decisions: int = Field(default=16, ge=1, le=64, description="decisions in one call of `burst`")
     branches: int = Field(default=4, ge=1, le=64, description="prompts of one decision")
@@ -78,11 +101,20 @@ class BenchSettings(BaseModel):
     @classmethod
     def _apply_quick(cls, data: object) -> object:
         if isinstance(data, dict) and data.get("quick"):
-            return {**_QUICK, **data}
+            data = {**_QUICK, **data}
+        if isinstance(data, dict) and data.get("url") is not None:
+            # One server, whatever schedules there.
+            data = {**data, "arms": [REMOTE]}
         return data
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        if self.api == "systemone" and self.url is None:
+            raise ValueError("api: 'systemone' is for a server that runs already; give its url")
+        if self.api == "systemone" and "burst" in self.workloads:
+            raise ValueError("workloads: 'burst' puts many decisions in one call, which /v1/systemone can't take")
+        if (self.url is None) != (self.served_model is None):
+            raise ValueError("url and served_model go together: a running server, and the name its model has there")
         for field, values in (("arms", self.arms), ("workloads", self.workloads)):
             if twice := sorted({value for value in values if values.count(value) > 1}):
                 raise ValueError(f"{field}: {twice} is given more than once; name each one once")
@@ -94,7 +126,7 @@ class BenchSettings(BaseModel):
         except ConfigError as error:
             raise ValueError(str(error)) from error
         for arm in self.arms:
-            if arm == STOCK:
+            if arm == STOCK or self.url is not None:
                 continue
             try:
                 resolve_policy(parse_config({**self.policy, "policy": arm}, "the options"))
@@ -118,6 +150,9 @@ class BenchSettings(BaseModel):
         cells: list[Cell] = []
         for name in self.workloads:
             fixed = self.workload(name).fixed_concurrency
+            if self.request_rate:
+                cells += [Cell(workload=name, concurrency=OPEN_LOOP, request_rate=rate) for rate in self.request_rate]
+                continue
             levels = [fixed] if fixed is not None else sorted(set(self.concurrency))
             cells += [Cell(workload=name, concurrency=level) for level in levels]
         return cells

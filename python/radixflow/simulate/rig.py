@@ -60,6 +60,7 @@ def kv_cache_config(
     family: Literal["hybrid", "attention", "recurrent"],
     checkpoint_blocks: int = 0,
     retention: int | None = 0,
+    state_groups: int = 1,
 ) -> KVCacheConfig:
     """Describe the cache of a model family: attention, recurrent states in ``align`` mode, or both.
 
@@ -70,6 +71,8 @@ def kv_cache_config(
         checkpoint_blocks: states that a chunk stores besides the one at its end, as FlashKDA's kernels do.
         retention: vLLM's ``prefix_cache_retention_interval``, tokens. 0, its default: only the state at a prompt's
             last boundary and at its junction can be hit; None: that of every chunk's end.
+        state_groups: groups of recurrent layers. vLLM makes groups of equal size, as many layers each as there are of
+            the rarest kind: three linear layers for each full one make three.
     """
     groups = []
     if family != "recurrent":
@@ -83,7 +86,7 @@ def kv_cache_config(
             mamba_cache_mode="align",
             num_prefill_checkpoint_blocks=checkpoint_blocks,
         )
-        groups.append(KVCacheGroupSpec(["state"], state))
+        groups += [KVCacheGroupSpec([f"state{number or ''}"], state) for number in range(state_groups)]
     return KVCacheConfig(
         num_blocks=num_blocks,
         kv_cache_tensors=[],
@@ -153,13 +156,17 @@ def build_scheduler(
     log_stats: bool = False,
     checkpoint_blocks: int = 0,
     retention: int | None = 0,
+    state_groups: int = 1,
 ) -> Any:  # noqa: ANN401
     """Build a scheduler as vLLM's engine core does, around a cache of ``family``; see :func:`kv_cache_config`."""
     init_none_hash(sha256)
     cache = config.cache_config
+    kv_cache = kv_cache_config(
+        cache.num_gpu_blocks, cache.block_size, family, checkpoint_blocks, retention, state_groups
+    )
     return scheduler_class(
         vllm_config=config,
-        kv_cache_config=kv_cache_config(cache.num_gpu_blocks, cache.block_size, family, checkpoint_blocks, retention),
+        kv_cache_config=kv_cache,
         structured_output_manager=StructuredOutputManager(config),
         block_size=cache.block_size,
         hash_block_size=cache.prefix_match_unit or cache.block_size,

@@ -1,0 +1,1 @@
+"""Experiments from the command line: `radixflow simulate` and its subcommands, and what they keep."""
