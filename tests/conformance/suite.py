@@ -31,8 +31,11 @@ class Group:
     title: str
     files: tuple[str, ...]
     leave_out: tuple[str, ...] = ()
+    keyword: str | None = None
+    """pytest's ``-k``."""
 
 
+_LONG = "tests/v1/core/test_priority_scheduler_random.py"
 _UNIT = "tests/v1/kv_connector/unit"
 
 CORE = Group(
@@ -43,8 +46,11 @@ CORE = Group(
         "tests/v1/streaming_input/test_scheduler_streaming.py",
         "tests/v1/spec_decode/test_dynamic_sd.py",
     ),
-    leave_out=("tests/v1/core/test_scheduler_e2e.py", "tests/v1/core/test_reset_prefix_cache_e2e.py"),
+    leave_out=(_LONG, "tests/v1/core/test_scheduler_e2e.py", "tests/v1/core/test_reset_prefix_cache_e2e.py"),
 )
+# 20,000 steps a test and more than a minute each: those with a prefix cache, where ours runs its own edit, and two
+# arms. The others of the file run vLLM's own function; ``--long`` runs all of them.
+LONG = Group("long", "long random runs with priorities", (_LONG,), keyword="True]")
 CONNECTORS = Group(
     "connectors",
     "connectors, scheduler side",
@@ -70,7 +76,7 @@ END_TO_END = Group(
         "tests/v1/core/test_scheduler_e2e.py",
     ),
 )
-GROUPS = (CORE, CONNECTORS, END_TO_END)
+GROUPS = (CORE, LONG, CONNECTORS, END_TO_END)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ class Arm:
 
 
 ARMS = (
+    *(Arm(LONG, preset) for preset in ("stock", DEFAULT_PRESET)),
     *(Arm(CORE, preset) for preset in ("stock", *PRESETS)),
     Arm(CORE, DEFAULT_PRESET, everywhere=False),
     *(Arm(CONNECTORS, preset) for preset in ("stock", DEFAULT_PRESET)),

@@ -214,6 +214,8 @@ def install(watch: Watch, everywhere: bool) -> None:
 
         if not issubclass(ours.Scheduler, vllm_scheduler) or not issubclass(ours.AsyncVariant, vllm_async):
             raise pytest.UsageError("radixflow was imported before this plugin could swap vLLM's classes")
+        # The check looks vLLM's functions up by name, so it has to be made while the names are vLLM's; it is kept.
+        ours.rewritten()
         watch.watch_recorders(recorder.Recorder)
         watch.watch_questions(ours.Scheduler)
         watch.watch_refusals(ours.Scheduler)

@@ -80,8 +80,9 @@ def render(results: dict[Arm, dict[str, Any]]) -> str:
     shipped = [report for arm, report in results.items() if arm.preset == DEFAULT_PRESET and not arm.everywhere]
     lines = [
         f"vLLM {VERSION}'s own tests, unchanged, from its source distribution ({', '.join(PACKAGES[:3])}). "
-        "`wait_ms` 0. Numbers are tests passed; whatever else happened stands beside them. *Asked / yes*: how often the edited "
-        f"function asked a question while `{DEFAULT_PRESET}` ran, and how often the answer was to pass a request over.",
+        "`wait_ms` 0. Numbers are tests passed; whatever else happened stands beside them. *Asked / yes*: how "
+        f"often the edited function asked a question while `{DEFAULT_PRESET}` ran, and how often the answer was "
+        "to pass a request over.",
         "",
     ]
     for group in GROUPS:
