@@ -102,12 +102,20 @@ class Isolated(StateWorker):
 
     namespaces: dict[str, tuple[str | None, str | None]]
 
-    def _read(self, row: Any, group: int, block: int, slot: int, length: int) -> int:
-        found = self.memory.read(group, block, slot)
-        if found is not None and self.namespaces[found.writer] != self.namespaces[row.request_id]:
-            why = f"{found.writer!r} belongs to {self.namespaces[found.writer]}"
-            raise StateFault(row.request_id, group, block, length, found, why)
-        return super()._read(row, group, block, slot, length)
+    def forward(self, row: Any, count: int, written: dict[tuple[int, int], str]) -> int:
+        """Look at who wrote what is about to be read, then read it."""
+        own = self.namespaces[row.request_id]
+        for group, size, columns in (
+            *((group, size, range(-(-row.computed // size))) for group, size in self._attention.items()),
+            *((g, size, range(row.computed + count - 1, row.computed + count)) for g, size in self._recurrent.items()),
+        ):
+            for column in columns:
+                block = row.blocks[group][column if group in self._attention else column // size]
+                found = self.memory.read(group, block, 0)
+                if found is not None and row.computed and self.namespaces[found.writer] != own:
+                    why = f"{found.writer!r} belongs to {self.namespaces[found.writer]}"
+                    raise StateFault(row.request_id, group, block, row.computed, found, why)
+        return super().forward(row, count, written)
 
 
 def _tokens(name: str, length: int) -> list[int]:

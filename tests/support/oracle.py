@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixflow.simulate.rig import END_TOKEN, _TINY_MODEL
+from radixflow.simulate.rig import _TINY_MODEL, END_TOKEN
 from radixflow.simulate.state_worker import advance
 
 _SAMPLES = _TINY_MODEL["vocab_size"] - END_TOKEN - 1
