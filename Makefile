@@ -14,7 +14,7 @@ RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
 
-.PHONY: help demo test test-rust lint format python build clean environment conformance mutants
+.PHONY: help demo test test-rust lint format python build clean environment conformance mutants compat
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: build ## Rewrite sources in the house format
 
 conformance: build ## vLLM's own scheduler tests against every preset; writes docs/compatibility.md (up to half an hour)
 	@$(VENV) tests/conformance/run.py
+
+compat: build ## Download neighbouring vLLM wheels and say whether the edit fits, without importing them
+	@$(VENV) scripts/compat.py $(ARGS)
 
 mutants: build ## Plant known faults in copies of the package and see that tests catch each
 	@$(VENV) tests/mutants/run.py
