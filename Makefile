@@ -14,7 +14,7 @@ RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
 
-.PHONY: help demo test test-rust lint format python build clean environment conformance mutants compat
+.PHONY: help demo test test-rust lint format python build clean environment conformance mutants compat soak
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ conformance: build ## vLLM's own scheduler tests against every preset; writes do
 
 compat: build ## Download neighbouring vLLM wheels and say whether the edit fits, without importing them
 	@$(VENV) scripts/compat.py $(ARGS)
+
+soak: build ## A long life in simulation: memory, objects and index have to stay flat (ARGS="--calls 200000")
+	@$(VENV) scripts/soak.py $(ARGS)
 
 mutants: build ## Plant known faults in copies of the package and see that tests catch each
 	@$(VENV) tests/mutants/run.py

@@ -33,7 +33,8 @@ def test_a_group_of_the_same_name_under_another_salt_is_another_group(make_bench
 
 def rounds_of_a_probe(make_bench, tokens, preset, victim_salt, victim):
     bench = make_bench(preset, block_size=16, settings={"wait_ms": 0})
-    shared = tokens("secret", 96)
+    # Long enough that a junction is worth a round with one sibling more, and not without.
+    shared = tokens("secret", 1_600)
     if victim:
         bench.add("victim", [*shared, *tokens("v", 20)], salt=victim_salt)
     for name in ("probe0", "probe1"):
