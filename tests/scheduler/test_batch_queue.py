@@ -34,13 +34,13 @@ class Executor:
 
     def __init__(self, worker):
         self.worker = worker
-        self.most_in_flight = self.in_flight = 0
+        self.batch_queue = deque()
+        self.most_in_flight = 0
         self._answer = None
 
     def execute_model(self, output, non_block):
         assert non_block
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self.most_in_flight = max(self.most_in_flight, len(self.batch_queue) + 1)
         self._answer = self.worker.execute(output)
         return done(self._answer if output.total_num_scheduled_tokens == 0 else None)
 
@@ -66,6 +66,7 @@ class Engine:
         core = self.core = object.__new__(EngineCore)
         core.vllm_config, core.scheduler, core.model_executor = config, scheduler, self.executor
         core.batch_queue, core.batch_queue_size = deque(maxlen=depth), depth
+        self.executor.batch_queue = core.batch_queue
         core.is_ec_consumer, core.is_pooling_model, core.check_for_draft_tokens = True, False, False
         core.log_stats = False
         core.aborts_queue = queue.Queue()
@@ -80,7 +81,6 @@ class Engine:
             outputs, _ = self.core.step_with_batch_queue()
             self.now += 0.001
             for group in (outputs or {}).values():
-                self.executor.in_flight = len(self.core.batch_queue)
                 for answer in group.outputs:
                     self.answers.setdefault(answer.request_id, []).extend(answer.new_token_ids)
                     if answer.finish_reason is not None:

@@ -1,7 +1,8 @@
 """Whole lives of requests, drawn by hypothesis: whatever happens, nobody is lost, run twice or answered wrongly.
 
-About 20,000 calls of ``schedule()`` a preset, sync and async; ``RADIXFLOW_LIVES=20`` lives twenty times as many. What
-is checked after every step is in ``tests/support/life.py``; ``tests/mutants`` shows that planted faults are caught.
+About 20,000 calls of ``schedule()`` a preset, sync and async; ``RADIXFLOW_LIVES=20`` lives twenty times as many,
+``RADIXFLOW_SHRINK=1`` makes what failed small. What is checked after every step is in ``tests/support/life.py``;
+``tests/mutants`` shows that planted faults are caught.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import dataclasses
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from life import Life, Shape, a_shape
@@ -111,6 +112,8 @@ def test_whatever_happens_everybody_is_served_once_and_rightly(preset):
             deadline=None,
             derandomize=True,
             database=None,
+            # Shrinking takes many times as long as finding; the steps of the life that failed are printed.
+            phases=(Phase.generate, *([Phase.shrink] if "RADIXFLOW_SHRINK" in os.environ else [])),
             suppress_health_check=list(HealthCheck),
         ),
     )
