@@ -62,7 +62,7 @@ def _refusals(results: dict[Arm, dict[str, Any]]) -> list[str]:
             file, _, name = test.partition("::")
             reasons.setdefault(cause, {}).setdefault(_short(file), set()).add(name)
     lines = [
-        "### Refused on purpose",
+        "### Tests that build an engine RadixFlow refuses",
         "",
         "| reason | file | tests | names, parameters left out |",
         "|---|---|---:|---|",
