@@ -55,8 +55,8 @@ FAULTS = (
     Fault(
         "junction one block too far",
         "engine/planner.py",
-        "        self._apply(request, entry, plan, cached)\n        return plan[0] if plan else 0\n",
-        "        self._apply(request, entry, plan, cached)\n        return plan[0] + self._block if plan else 0\n",
+        "        return plan[0] if plan and plan[0] % self._block == 0 else 0\n",
+        "        return self._block + (plan[0] if plan and plan[0] % self._block == 0 else 0)\n",
         ("tests/scheduler/test_planned.py", "tests/scheduler/test_junction_hook.py"),
     ),
     Fault(
