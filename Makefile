@@ -14,7 +14,7 @@ RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
 
-.PHONY: help demo test test-rust lint format python build clean environment bench paper report
+.PHONY: help demo test test-rust lint format python build clean environment bench paper report conformance mutants compat soak
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,18 @@ lint: build ## Format, lint, types, layers, stubs
 
 format: build ## Rewrite sources in the house format
 	@$(VENV) -m ruff format . && $(VENV) -m ruff check --fix -q . && cargo fmt
+
+conformance: build ## vLLM's own scheduler tests against every preset; writes docs/compatibility.md (up to half an hour)
+	@$(VENV) tests/conformance/run.py
+
+compat: build ## Download neighbouring vLLM wheels and say whether the edit fits, without importing them
+	@$(VENV) scripts/compat.py $(ARGS)
+
+soak: build ## A long life in simulation: memory, objects and index have to stay flat (ARGS="--calls 200000")
+	@$(VENV) scripts/soak.py $(ARGS)
+
+mutants: build ## Plant known faults in copies of the package and see that tests catch each
+	@$(VENV) tests/mutants/run.py
 
 python: ## Print the path of the environment's interpreter
 	@$(MAKE) -s build >&2

@@ -30,13 +30,15 @@ vLLM's tests expect a step to schedule what is there, and a hold is meant to do 
 get; it puts many more tests on the edit.
 
 Engines that RadixFlow refuses (KV connectors, pipeline parallelism, encoder-decoders, diffusion) fail their tests
-with ``UnsupportedError``, as they should. Add ``"on_unsupported": "native"`` to see that they pass as vLLM does.
+with ``UnsupportedError``, as they should. With ``"on_unsupported": "native"`` they run as vLLM does, and the report
+lists each such test under ``refused``, with the reason.
 
 The report
 ----------
 ``outcomes`` (per test), ``constructed`` (``type(self)`` in vLLM's real ``Scheduler.__init__``: which class ran is
 seen, not assumed), ``totals`` (sums of ``scheduler.recorder.totals``, by the preset that ran), ``questions`` (how
-often the edited function asked, and how often the answer was yes) and ``errors`` (messages of failed tests).
+often the edited function asked, and how often the answer was yes), the same ``by_file``, ``refused`` and ``errors``
+(messages of failed tests).
 
 Two more things are done:
 
@@ -79,6 +81,15 @@ class Watch:
         self.questions: Counter[str] = Counter()
         self.outcomes: dict[str, str] = {}
         self.errors: dict[str, str] = {}
+        self.test = ""
+        """Id of the test that runs."""
+        self.by_file: dict[str, Counter[str]] = {}
+        self.refused: dict[str, list[str]] = {}
+
+    def count(self, what: str) -> None:
+        """Count something for the whole run and for the file that runs."""
+        self.questions[what] += 1
+        self.by_file.setdefault(self.test.partition("::")[0], Counter())[what] += 1
 
     def report(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -94,6 +105,8 @@ class Watch:
             "instances": dict(instances),
             "totals": {preset: dict(sorted(counts.items())) for preset, counts in totals.items()},
             "questions": dict(sorted(self.questions.items())),
+            "by_file": {name: dict(sorted(counts.items())) for name, counts in sorted(self.by_file.items())},
+            "refused": self.refused,
             "outcomes": self.outcomes,
             "errors": self.errors,
         }
@@ -129,13 +142,29 @@ class Watch:
             attribute = f"_radixflow_{name}"
             setattr(scheduler_class, attribute, self._counted_question(name, getattr(scheduler_class, attribute)))
 
+    def watch_refusals(self, scheduler_class: Any) -> None:
+        """Note which tests build an engine that a policy refuses, and why."""
+        from radixflow.engine.support import refusals
+        from radixflow.policies import resolve_policy
+
+        real = scheduler_class._prepare
+
+        @functools.wraps(real)
+        def noted(instance: Any, vllm_config: Any, settings: Any) -> Any:
+            reasons = refusals(vllm_config)
+            if reasons and not resolve_policy(settings).is_native:
+                self.refused[self.test] = reasons
+            return real(instance, vllm_config, settings)
+
+        scheduler_class._prepare = noted
+
     def _counted_question(self, name: str, real: Callable[..., bool]) -> Callable[..., bool]:
         @functools.wraps(real)
         def asked(instance: Any, *arguments: Any) -> bool:
             answer = real(instance, *arguments)
-            self.questions[f"{name}.asked"] += 1
+            self.count(f"{name}.asked")
             if answer:
-                self.questions[f"{name}.yes"] += 1
+                self.count(f"{name}.yes")
             return answer
 
         return asked
@@ -185,8 +214,11 @@ def install(watch: Watch, everywhere: bool) -> None:
 
         if not issubclass(ours.Scheduler, vllm_scheduler) or not issubclass(ours.AsyncVariant, vllm_async):
             raise pytest.UsageError("radixflow was imported before this plugin could swap vLLM's classes")
+        # The check looks vLLM's functions up by name, so it has to be made while the names are vLLM's; it is kept.
+        ours.rewritten()
         watch.watch_recorders(recorder.Recorder)
         watch.watch_questions(ours.Scheduler)
+        watch.watch_refusals(ours.Scheduler)
         match_async_flag(ours.Scheduler, vllm_async)
         if everywhere:
             edit_everywhere(ours.Scheduler)
@@ -229,6 +261,10 @@ class _Outcomes:
         for item in items:
             if _LOADS_A_MODEL not in item.path.name:
                 item.add_marker("skip_global_cleanup")
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Know which test it is that builds schedulers."""
+        self.watch.test = nodeid
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a test's outcome: its call's, unless set-up or tear-down went wrong or skipped it."""

@@ -1,4 +1,4 @@
-"""Random traces through vLLM's real scheduler: nothing is lost, nothing leaks, and `native` is stock.
+"""Random traces through vLLM's real scheduler: `native` is stock (test_stateful_life has the other presets).
 
 A trace is arrivals with shared prefixes, salts, priorities, several output lengths, aborts and time, on pools
 small enough that requests are preempted.
@@ -209,25 +209,6 @@ def test_native_equals_stock_step_by_step(make_bench, case):
     assert finished[0] == finished[1]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-@given(trace)
-@settings(max_examples=50, deadline=None, suppress_health_check=SLOW, derandomize=True)
-def test_every_request_ends_every_block_is_free_the_index_is_empty(make_bench, preset, case):
-    Watch(build(make_bench, preset, case, wait_ms=WAIT_MS, max_bypass=4), WAIT_MS).play(case["events"])
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@given(trace)
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW, derandomize=True)
-def test_the_same_arrivals_and_clock_give_the_same_rounds(make_bench, preset, case):
-    rounds = []
-    for _ in range(2):
-        watch = Watch(build(make_bench, preset, case, wait_ms=WAIT_MS), WAIT_MS)
-        watch.play(case["events"])
-        rounds.append(watch.bench.stepper.rounds)
-    assert rounds[0] == rounds[1]
-
-
 def crowded(make_bench, tokens, preset, requests=24):
     """More requests than the pool can hold to their end: some are preempted while they decode."""
     bench = make_bench(preset, family="attention", block_size=BLOCK, num_blocks=41, settings={"wait_ms": WAIT_MS})
@@ -268,26 +249,3 @@ def test_running_requests_come_back_first_after_a_reset(make_bench, tokens, pres
         assert set(bench.step()) == {"r0", "r1", "r2"}
     assert bench.scheduler.reset_prefix_cache(reset_running_requests=True)
     assert set(bench.step()) == {"r0", "r1", "r2"}
-
-
-def test_the_traces_do_preempt(make_bench, monkeypatch):
-    """The property above means nothing on pools that are never short."""
-    from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
-
-    seen = []
-    original = VllmScheduler._preempt_request
-
-    def noted(self, request, *arguments, **keywords):
-        seen.append(request.request_id)
-        original(self, request, *arguments, **keywords)
-
-    monkeypatch.setattr(VllmScheduler, "_preempt_request", noted)
-
-    @given(trace)
-    @settings(max_examples=250, deadline=None, suppress_health_check=SLOW, derandomize=True, database=None)
-    def play(case):
-        events = [event for event in case["events"] if event["kind"] != "reset"]
-        Watch(build(make_bench, "radixflow", case, wait_ms=WAIT_MS), WAIT_MS).play(events)
-
-    play()
-    assert len(seen) >= 10

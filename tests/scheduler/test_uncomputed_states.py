@@ -8,11 +8,8 @@ remembers what it computed.
 from __future__ import annotations
 
 import dataclasses
-import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from vllm.v1.core.kv_cache_utils import get_block_hash, get_group_id, maybe_convert_block_hash
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
@@ -26,7 +23,6 @@ from radixflow.simulate.state_worker import StateFault, StateWorker
 BLOCK = 16
 GUARDED = [name for name in PRESETS if name != "native"]
 UNGUARDED = ["stock", "native"]
-SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 def build(preset, family="hybrid", retention=None, strict=True, wait_ms=0.0, **options):
@@ -458,106 +454,3 @@ def test_56525_a_reset_in_flight(tokens, preset, family, running):
     flight.run()
     names = ["producer", "other", "consumer"] if running else ["consumer"]
     assert worker.answers == roomy(sizes, family, names, dict.fromkeys(names, 4))
-
-
-# All of it at random, on pools so tight and chunks so short that some are withdrawn.
-
-
-def an_event(source):
-    kind = source.random()
-    if kind < 0.35:
-        return {
-            "state": source.randint(0, 1),
-            "shared": source.choice([16, 23, 32, 48, 64, 64, 80, 96]),
-            "own": source.randint(1, 40),
-            "priority": source.randint(0, 3),
-            "max_tokens": source.choice([1, 1, 1, 4, 20]),
-        }
-    if kind < 0.93:
-        return "step"
-    return source.choice(["abort", "abort", "reset", "reset running"])
-
-
-def a_trace(seed):
-    """Drawn evenly: Hypothesis's own lists, made to shrink, hardly ever fill a pool in the way it takes."""
-    source = random.Random(seed)
-    return {
-        "events": [an_event(source) for _ in range(source.randint(40, 60))],
-        "num_blocks": source.randint(10, 14),
-        "budget": source.choice([32, 64, 128, 128]),
-        "chunk": source.choice([16, 16, 32]),
-        "queue": source.choice(["priority", "priority", "priority", "fcfs"]),
-        "reserve_full_prompt": source.random() < 0.3,
-        "family": source.choice(["hybrid", "hybrid", "attention", "recurrent"]),
-        "retention": source.choice([None, 0]),
-        "in_flight": source.randint(1, 3),
-    }
-
-
-trace = st.integers(0, 1 << 32).map(a_trace)
-
-
-class Clock:
-    """A millisecond a call."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        self.now += 0.001
-        return self.now
-
-
-def play(preset, case, tokens):
-    """Run a trace to its end; returns the worker, and by name the prompts and the output lengths."""
-    worker = build(
-        preset,
-        case["family"],
-        case["retention"],
-        wait_ms=2.0,
-        num_blocks=case["num_blocks"],
-        budget=case["budget"],
-        # Where vLLM goes wrong by itself there is nothing to hold it to.
-        queue="fcfs" if preset in UNGUARDED else case["queue"],
-        reserve_full_prompt=case["reserve_full_prompt"],
-        async_scheduling=case["in_flight"] > 1,
-    )
-    chunk_of(worker, case["chunk"])
-    worker.scheduler.clock = Clock()
-    flight, sent, lengths = Flight(worker, case["in_flight"]), {}, {}
-    # One request alone fits: attention, and the states that rounds in flight keep.
-    limit = (case["num_blocks"] - 3 - case["in_flight"]) * BLOCK - 20
-    for number, event in enumerate(case["events"]):
-        if event == "step":
-            flight.step()
-        elif event == "abort":
-            worker.abort(*list(worker.scheduler.requests)[number % 3 :][:1])
-        elif isinstance(event, str):
-            worker.scheduler.reset_prefix_cache(reset_running_requests=event == "reset running")
-        else:
-            name = f"r{number}"
-            prompt = [*tokens(f"state {event['state']}", event["shared"]), *tokens(f"own {number}", event["own"])]
-            sent[name], lengths[name] = prompt[:limit], event["max_tokens"]
-            add(worker, name, sent[name], event["priority"], max_tokens=lengths[name], arrival_time=float(number))
-    flight.run()
-    return worker, sent, lengths
-
-
-@pytest.mark.parametrize("preset", ["stock", *PRESETS])
-@given(trace)
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW, derandomize=True)
-def test_random_traces_start_from_nothing_but_their_prefix(tokens, preset, case):
-    worker, sent, lengths = play(preset, case, tokens)
-    right = roomy(sent, case["family"], worker.finished, lengths)
-    assert {name: worker.answers[name] for name in worker.finished} == right
-    if preset != "stock":
-        assert not [name for name in worker.scheduler.recorder.totals if name.startswith("failures")]
-
-
-def test_the_traces_do_withdraw_chunks(tokens):
-    """The property above means little on traces in which nothing is ever taken back."""
-    taken_back = []
-    for seed in range(60):
-        worker, _, _ = play("radixflow", {**a_trace(seed), "queue": "priority"}, tokens)
-        taken_back.append(worker.scheduler.recorder.totals["uncomputed_blocks"])
-    assert sum(blocks > 0 for blocks in taken_back) >= 3

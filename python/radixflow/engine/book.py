@@ -147,7 +147,9 @@ class WaitingBook:
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             entry.handle = index.insert(request._all_token_ids, cache_namespace(request))
             if block:
-                alone = index.residual(entry.handle, block) == request.num_tokens
+                # A quarter of a prompt makes a branch, too, though no state of it can be shared.
+                sizes = (block, max(1, request.num_tokens // 4))
+                alone = all(index.residual(entry.handle, size) == request.num_tokens for size in sizes)
                 self._lonely = self._lonely + 1 if alone else 0
 
     def _unkey(self, entry: Entry) -> None:

@@ -119,9 +119,11 @@ class Planner:
             peers = index.shared_with_peers(entry.handle)
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
-        # Not that a template's first tokens are the same: a block has to be, or half of a prompt below one.
-        least = min(self._block, max(self.unit, request.num_tokens // 2))
-        entry.is_branch = entry.is_branch or (bool(peers) and peers[-1][0] >= least)
+        # Not that a template's first tokens are the same: a block has to be, or a quarter of the prompt. A prompt that
+        # is taken for a branch wrongly costs no more than the tail policy's account holds.
+        least = min(self._block, max(1, request.num_tokens // 4))
+        said = entry.group is not None
+        entry.is_branch = entry.is_branch or said or (bool(peers) and peers[-1][0] >= least)
         entry.waiting_for_tail = 0
         if native <= start and (not peers or peers[-1][0] - start < step):
             # Nobody shares a boundary behind the start.

@@ -19,6 +19,7 @@ from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
 from radixflow.config import RadixFlowConfig, load_config
 from radixflow.engine.compat import RELEASES, check_relied_on, known_sha256, public_version
 from radixflow.engine.controller import Controller
+from radixflow.engine.oversized import OversizedWatch
 from radixflow.engine.recorder import Recorder
 from radixflow.engine.rewrite import Rewrite
 from radixflow.engine.support import check_configuration, prepare_rewrite
@@ -67,6 +68,7 @@ class Scheduler(VllmScheduler):
     # On the class, because vLLM builds instances without __init__ and calls methods on stubs.
     controller: Controller | None = None
     recorder: Recorder | None = None
+    oversized: OversizedWatch
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Scheduler:  # noqa: ANN401
         """Return the variant that the engine needs; a subclass of a user's own is taken as it is."""
@@ -94,6 +96,7 @@ class Scheduler(VllmScheduler):
         )
         if not policy.is_native:
             self.controller = Controller(self, settings, policy, self.recorder, self._stores_inside(settings, policy))
+            self.oversized = OversizedWatch()
             self._announce(settings, policy)
 
     def _prepare(self, vllm_config: Any, settings: RadixFlowConfig) -> Policy:  # noqa: ANN401
@@ -207,6 +210,16 @@ class Scheduler(VllmScheduler):
         super().add_request(request)
         if self.controller is not None and not known:
             self.controller.added(request)
+            self._watch_size(request)
+
+    def _watch_size(self, request: Any) -> None:  # noqa: ANN401
+        try:
+            self.oversized.look(self, request)
+            if self.oversized.seen and self.recorder is not None:
+                self.recorder.totals["oversized"] = self.oversized.seen
+        except Exception as error:  # noqa: BLE001
+            if self.controller is not None:
+                self.controller._fail("oversized", error)
 
     def update_from_output(self, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
         """Take a round's answer; see vLLM's ``Scheduler.update_from_output``."""
