@@ -19,6 +19,7 @@ from radixflow.policies import JunctionPolicy, JunctionSnapshot, RoundCostLearne
 _MOST_PREFIXES = 4_096
 _MOST_TAILS = 65_536
 _MOST_CREDIT = 4.0
+_FEW_AT_WORK = 2
 _DEBT_LASTS = 64.0
 _LEARNED_ROUNDS = 4
 """Rounds to see before a stop that siblings wait for is left out: what is believed of their cost is a guess before."""
@@ -119,11 +120,7 @@ class Planner:
             peers = index.shared_with_peers(entry.handle)
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
-        # Not that a template's first tokens are the same: a block has to be, or a quarter of the prompt. A prompt that
-        # is taken for a branch wrongly costs no more than the tail policy's account holds.
-        least = min(self._block, max(1, request.num_tokens // 4))
-        said = entry.group is not None
-        entry.is_branch = entry.is_branch or said or (bool(peers) and peers[-1][0] >= least)
+        entry.is_branch = entry.is_branch or entry.group is not None or self._seems_branch(request, peers)
         entry.waiting_for_tail = 0
         if native <= start and (not peers or peers[-1][0] - start < step):
             # Nobody shares a boundary behind the start.
@@ -164,6 +161,19 @@ class Planner:
             answers.discard(anyway)
         # A prompt that ends on a block boundary keeps its last state only where that is a junction.
         return tuple(sorted(p for p in answers if start < p < request.num_tokens or p == anyway > start))
+
+    def _seems_branch(self, request: Any, peers: list[tuple[int, int]]) -> bool:  # noqa: ANN401
+        """Whether a prompt has peers that don't just begin with the same template: they share a block with it.
+
+        Where hardly anybody but them is at work, a quarter of the prompt will do: a stop left out then saves a whole
+        round, and a prompt that is taken for a branch wrongly costs no more than the tail policy's account holds.
+        """
+        if not peers:
+            return False
+        shared = peers[-1][0]
+        alone = len(self._scheduler.requests) <= _FEW_AT_WORK * (1 + max(fan for _, fan in peers))
+        least: int = min(self._block, max(1, int(request.num_tokens) // 4)) if alone else self._block
+        return bool(shared >= least)
 
     def first_chunk(self, request: Any, entry: Entry, cached: int, native: int) -> int:  # noqa: ANN401
         """Plan a request that leaves the queue, and make its promises; returns its first junction, 0 for none."""
