@@ -7,6 +7,8 @@ python=.venv/bin/python
 if [ "$#" -gt 0 ]; then
     exec $python -m pytest "$@"
 fi
+# Job control, or the shell would start the lane with SIGINT ignored, which tests of Ctrl-C would inherit.
+set -m
 log=$(mktemp)
 trap 'kill $(jobs -p) 2>/dev/null; rm -f "$log"' EXIT
 $python -m pytest -p no:cacheprovider tests/unit tests/scheduler >"$log" 2>&1 &
