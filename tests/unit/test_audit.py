@@ -197,7 +197,7 @@ def test_failures_are_kept_and_lose_nothing(tmp_path):
         return (500, {"error": {}}) if next(count) % 5 == 4 else (200, response(q=0.9))
 
     with server(answer) as url:
-        settings = AuditSettings(url=url, requests=20)
+        settings = AuditSettings(url=url, requests=20, concurrency=4)
         bodies = [{"state": place, "questions": {}} for place in range(4)]
         run = play(url, CROWD, bodies, settings, salt=None, advance=lambda: None)
         sent = asyncio.run(run)
