@@ -126,6 +126,19 @@ def test_nested_junctions_inside_one_block(partial, tokens):
     one.end()
 
 
+@pytest.mark.parametrize("state", [4, 8, 12, 16])
+def test_a_longer_prefix_in_the_same_block_leaves_the_shorter_one_findable(partial, tokens, state):
+    """The producer goes on to its question's end while the other questions start from the state."""
+    one = partial()
+    for question in "xyz":
+        for n in range(2):
+            one.add(f"{question}{n}", [*tokens("s", state), *tokens(question, 4), *tokens(f"{question}{n}", 3)])
+    assert one.step() == {"x0": state}
+    assert one.step() == {"x0": 4, "y0": 4, "z0": 4}
+    assert one.step() == {f"{question}{n}": 3 for question in "xyz" for n in range(2)}
+    one.end()
+
+
 def test_a_prompts_last_unit_costs_no_round(partial, tokens):
     one = partial()
     one.add("A", tokens("A", 31))

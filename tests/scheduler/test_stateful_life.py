@@ -1,6 +1,6 @@
 """Whole lives of requests, drawn by hypothesis: whatever happens, nobody is lost, run twice or answered wrongly.
 
-Some 14,000 to 20,000 calls of ``schedule()`` a preset, sync and async; ``RADIXFLOW_LIVES=20`` lives twenty times as many,
+Some 14,000 to 20,000 calls of ``schedule()`` a preset, sync and async; ``RADIXFLOW_LIVES=20`` lives as many times more,
 ``RADIXFLOW_SHRINK=1`` makes what failed small. What is checked after every step is in ``tests/support/life.py``;
 ``tests/mutants`` shows that planted faults are caught.
 """

@@ -148,8 +148,8 @@ class _Attention:
         blocks = manager.req_to_blocks[name]
         for block in blocks[start // size : -(-num_tokens // size)]:
             self._written[block.block_id] = min(start, self._written.get(block.block_id, start))
-        # After vLLM's own: a longer prefix registered in the same block takes the place of shorter ones.
-        for position in self._partial.asked(name):
+        # After vLLM's own, and the longest first: a prefix registered in a block takes the place of shorter ones.
+        for position in sorted(self._partial.asked(name), reverse=True):
             if position <= num_tokens and position % size and position // size < len(blocks):
                 manager.block_pool.cache_partial_block(
                     request=request,
