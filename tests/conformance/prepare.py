@@ -55,7 +55,10 @@ def download(project: str, filename: str, sha256: str, into: Path, index: str | 
     path = into / filename
     if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
         return path
-    page = f"{(index or 'https://pypi.org/simple').rstrip('/')}/{project}/"
+    # pip's own default where nothing else is set.
+    from pip._internal.models.index import PyPI
+
+    page = f"{(index or PyPI.simple_url).rstrip('/')}/{project}/"
     request = urllib.request.Request(page, headers={"Accept": "application/vnd.pypi.simple.v1+json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         files = json.load(answer)["files"]
