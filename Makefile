@@ -14,7 +14,7 @@ RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
 
-.PHONY: help demo test test-rust lint format python build clean environment bench paper report conformance mutants compat soak
+.PHONY: help demo test test-rust lint format python build clean environment bench paper report conformance mutants compat soak soak-live
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ compat: build ## Download neighbouring vLLM wheels and say whether the edit fits
 
 soak: build ## A long life in simulation: memory, objects and index have to stay flat (ARGS="--calls 200000")
 	@$(VENV) scripts/soak.py $(ARGS)
+
+soak-live: build ## A real server for 20 minutes: 3 x 1,200 decisions at once, then a mix; a fifth of the clients leave
+	@$(VENV) scripts/soak_live.py $(ARGS)
 
 mutants: build ## Plant known faults in copies of the package and see that tests catch each
 	@$(VENV) tests/mutants/run.py

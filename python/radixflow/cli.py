@@ -172,6 +172,7 @@ def bench(
     model: Annotated[Path | None, typer.Option(help="model folder; none: the embedded model")] = None,
     wait_ms: Annotated[float | None, typer.Option(help="bound of a hold in the preset arms, ms [default: 5]")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the prompts [default: 0]")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="new servers for every repeat")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="the short profile of make demo")] = False,
     request_rate: Annotated[
         str | None, typer.Option(help="calls sent a second, separated by commas, instead of closed loops")
@@ -215,6 +216,7 @@ def bench(
         "model": model,
         "policy": None if wait_ms is None else {"wait_ms": wait_ms},
         "seed": seed,
+        "fresh": fresh or None,
         "quick": quick or None,
         "request_rate": reals("request_rate", request_rate),
         "burstiness": burstiness,

@@ -90,6 +90,21 @@ def test_a_run_measures_every_cell_and_keeps_it_sealed(tmp_path, capsys):
     assert str(tmp_path) not in "".join((outcome.folder / name).read_text() for name in names - {"comparison.png"})
 
 
+def test_fresh_starts_every_server_anew_for_each_repeat(tmp_path, monkeypatch):
+    started = []
+    real = command.Server.start
+    monkeypatch.setattr(command.Server, "start", lambda server: started.append(server.spec.arm) or real(server))
+    chosen = settings(tmp_path, workloads=["short", "long"], concurrency=[1], repeats=3, fresh=True)
+    outcome = run_bench(chosen, fake_specs(tmp_path))
+    assert started == ["stock", "radixflow"] * 3
+    assert [(row["workload"], row["arm"], row["repeats"]) for row in outcome.rows] == [
+        (workload, arm, 3) for workload in ("short", "long") for arm in ("stock", "radixflow")
+    ]
+    for row in outcome.rows:
+        assert (row["completed"], row["worker_rounds"]) == (12, 2 * 12)
+        assert len(row["versus_baseline"]["request_throughput"]) == 3
+
+
 def test_json_is_the_only_thing_on_standard_output(tmp_path, capsys):
     run_bench(settings(tmp_path, json_output=True, workloads=["short"], concurrency=[1]), fake_specs(tmp_path))
     captured = capsys.readouterr()

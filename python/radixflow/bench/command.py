@@ -9,8 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -84,9 +83,8 @@ def check_memory(arms: Sequence[str], available_gib: float | None) -> None:
         )
 
 
-@contextmanager
-def _running(servers: Sequence[Server], progress: ProgressLine, timeout_s: float) -> Iterator[None]:
-    """Start the servers together, wait until all are healthy, and stop them whatever happens."""
+def _start(servers: Sequence[Server], progress: ProgressLine, timeout_s: float) -> None:
+    """Start the servers together and wait until all are healthy."""
     states: dict[str, str] = {}
 
     def tick(server: Server, healthy: bool) -> None:
@@ -94,15 +92,15 @@ def _running(servers: Sequence[Server], progress: ProgressLine, timeout_s: float
         states[server.spec.arm] = f"ready after {elapsed:.0f} s" if healthy else f"{elapsed:.0f} s"
         progress.describe("starting vllm serve: " + ", ".join(f"{arm} {state}" for arm, state in states.items()))
 
-    try:
-        progress.stage("starting vllm serve")
-        for server in servers:
-            server.start()
-        wait_healthy(servers, timeout_s, tick)
-        yield
-    finally:
-        progress.stage("stopping servers")
-        stop_all(servers)
+    progress.stage("starting vllm serve")
+    for server in servers:
+        server.start()
+    wait_healthy(servers, timeout_s, tick)
+
+
+def _stop(servers: Sequence[Server], progress: ProgressLine) -> None:
+    progress.stage("stopping servers")
+    stop_all(servers)
 
 
 def _keep(
@@ -147,9 +145,20 @@ def _keep(
 
 def _measure(runner: Runner, servers: Sequence[Server], model: Path) -> tuple[Status, str | None, BaseException | None]:
     """Run everything; return how it ended, the error without machine paths, and the error itself."""
+    progress, timeout_s = runner.progress, runner.settings.startup_timeout_s
+
+    def restart() -> None:
+        _stop(servers, progress)
+        _start(servers, progress, timeout_s)
+
+    if runner.settings.fresh:
+        runner.restart = restart
     try:
-        with _running(servers, runner.progress, runner.settings.startup_timeout_s):
+        try:
+            _start(servers, progress, timeout_s)
             runner.run()
+        finally:
+            _stop(servers, progress)
     except BenchError as error:
         return "failed", environment.scrub(str(error), model), error
     except KeyboardInterrupt as error:

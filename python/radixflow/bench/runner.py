@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from radixflow.bench.cell import CellRun
@@ -46,6 +46,8 @@ class Runner:
     skip: frozenset[str] = frozenset()
     """Labels of cells that were measured before."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    restart: Callable[[], None] | None = None
+    """Starts every server anew; called before each repeat but the first, so that no repeat sees another's process."""
     runs: dict[Cell, dict[str, list[CellRun]]] = field(default_factory=dict)
     readers: dict[str, TraceReader] = field(default_factory=dict)
 
@@ -56,24 +58,35 @@ class Runner:
     def run(self) -> None:
         """Measure every cell.
 
+        Cell after cell; with ``restart`` repeat after repeat, every cell in each.
+
         Raises:
             ServerError: a server died; the message holds its last log lines.
         """
-        for cell in self.settings.cells():
-            if cell.label not in self.skip:
-                self._measure(cell)
+        cells = [cell for cell in self.settings.cells() if cell.label not in self.skip]
+        repeats = range(self.settings.repeats)
+        if self.restart is None:
+            for cell in cells:
+                self._measure(cell, repeats)
+            return
+        for repeat in repeats:
+            if repeat:
+                self.restart()
+            for cell in cells:
+                self._measure(cell, range(repeat, repeat + 1))
 
-    def _measure(self, cell: Cell) -> None:
+    def _measure(self, cell: Cell, repeats: range) -> None:
+        """Warm every server up for a cell, then measure it on each in every one of ``repeats``."""
         settings = self.settings
         workload = settings.workload(cell.workload)
         calls = workload.calls(workload.round_up(settings.decisions), self.block_size)
         warmup = workload.calls(workload.round_up(settings.warmup_decisions), self.block_size, stream="warm-up")
         arms = list(self.servers)
-        self.progress.stage(cell.label, len(arms) * (len(warmup) + settings.repeats * len(calls)))
+        self.progress.stage(cell.label, len(arms) * (len(warmup) + len(repeats) * len(calls)))
         for arm in arms:
             self._drive(arm, cell, warmup)
         finished = self.runs.setdefault(cell, {arm: [] for arm in arms})
-        for repeat in range(settings.repeats):
+        for repeat in repeats:
             for arm in repeat_order(arms, repeat):
                 results = self._drive(arm, cell, calls)
                 totals = self._totals(arm, calls, results)

@@ -82,6 +82,7 @@ class BenchSettings(BaseModel):
     burst_decisions: int = Field(default=16, ge=1, le=64, description="decisions in one call of `burst`")
     branches: int = Field(default=4, ge=1, le=64, description="prompts of one decision")
     repeats: int = Field(default=4, ge=1, le=1000, description="measured repeats per cell; even ones pair best")
+    fresh: bool = Field(default=False, description="new servers for every repeat; else one per arm for the whole run")
     warmup_decisions: int = Field(default=8, ge=1, le=10_000, description="unmeasured decisions per cell and arm")
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = Field(
         default="bench", description="end of the result folder's name"
@@ -113,6 +114,8 @@ class BenchSettings(BaseModel):
             raise ValueError("api: 'systemone' is for a server that runs already; give its url")
         if self.api == "systemone" and "burst" in self.workloads:
             raise ValueError("workloads: 'burst' puts many decisions in one call, which /v1/systemone can't take")
+        if self.fresh and self.url is not None:
+            raise ValueError("fresh: a server that runs already isn't ours to start anew; leave fresh or url out")
         if (self.url is None) != (self.served_model is None):
             raise ValueError("url and served_model go together: a running server, and the name its model has there")
         for field, values in (("arms", self.arms), ("workloads", self.workloads)):

@@ -1,0 +1,80 @@
+"""Servers that end in the middle of traffic: by SIGTERM, and as their engine died. Last of their servers' tests."""
+
+import asyncio
+import signal
+import time
+
+import httpx
+import psutil
+import pytest
+
+from radixflow.bench.server import log_tail
+
+PATH = "/v1/systemone"
+
+
+def decision(number):
+    return {
+        "state": f"Ticket {number}. The parcel never came.",
+        "questions": {
+            f"team{number}": {"type": "choice", "instructions": "Who?", "criteria": {"billing": None, "outage": None}},
+            f"urgent{number}": {"type": "noul", "instructions": "Is it urgent?"},
+        },
+    }
+
+
+async def traffic(url, headers, end, clients=8):
+    """Send decisions until the server is gone; returns answers by status, 0 for a connection that broke."""
+    seen = []
+
+    async def one(number):
+        # A new connection each: who waits behind a closed one would tell nothing.
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False) as client:
+            while True:
+                try:
+                    seen.append((await client.post(PATH, json=decision(number))).status_code)
+                except httpx.TransportError:
+                    seen.append(0)
+                    return
+                if seen[-1] != 200:
+                    return
+
+    async def stop():
+        await asyncio.sleep(1.5)
+        end()
+
+    await asyncio.gather(stop(), *(one(number) for number in range(clients)))
+    return seen
+
+
+def processes(server):
+    """Return the server's process and everything below it."""
+    (top,) = psutil.Process(server._leash.pid).children()
+    return top, top.children(recursive=True)
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "the engine dies"])
+def test_a_server_that_ends_under_traffic_keeps_nobody_waiting(decisions, how):
+    name = "label" if how == "SIGTERM" else "branch"
+    server = decisions.servers[name]
+    headers = dict(decisions.client(name).headers)
+    top, below = processes(server)
+
+    def end():
+        if how == "SIGTERM":
+            top.send_signal(signal.SIGTERM)
+            return
+        (engine,) = [one for one in below if "EngineCore" in one.name() or "EngineCore" in " ".join(one.cmdline())]
+        engine.kill()
+
+    start = time.monotonic()
+    seen = asyncio.run(traffic(decisions.url(name), headers, end))
+    assert time.monotonic() - start < 60
+    assert seen.count(200) > 8
+    # An answer, an error that says so, or a closed connection: every client heard one of them.
+    assert all(status in {0, 200} or status >= 500 for status in seen)
+    _, alive = psutil.wait_procs([top, *below], timeout=30)
+    assert not alive
+    log = server.spec.log_path.read_text()
+    ours = [line for line in log.splitlines() if "radixflow" in line and ("ERROR" in line or 'File "' in line)]
+    assert ours == [], log_tail(server.spec.log_path)
