@@ -42,6 +42,8 @@ class Entry:
     """It was seen to share a prefix with others."""
     waiting_for_tail: int = 0
     """Peers, known or announced, that share it up to its last block boundary."""
+    left_without: int = 0
+    """Of those, who would compute it again because its state isn't worth a round."""
     is_counted: bool = False
     """What it computes again for want of a state was taken into account."""
     native_junction: int = 0

@@ -65,8 +65,8 @@ class Planner:
         """Tokens computed again by hash of the prefix vLLM would have stored a state at."""
         self._owed = 0.0
         """See :meth:`_settle`, tokens."""
-        self._tails: OrderedDict[Any, None] = OrderedDict()
-        """Prefixes whose last state was left out on purpose, by hash."""
+        self._tails: OrderedDict[Any, int] = OrderedDict()
+        """Peers that were counted when a prefix's last state was left out on purpose, by hash."""
         self.promises = PromiseTable(self._hash_block, self.is_open)
         groups = [group for group, _ in recurrent_managers(scheduler.kv_cache_manager)]
         self._stored = StoredStates(scheduler, groups)
@@ -121,7 +121,7 @@ class Planner:
         if entry.hints is not None:
             peers = _with_announced(peers, entry)
         entry.is_branch = entry.is_branch or entry.group is not None or self._seems_branch(request, peers)
-        entry.waiting_for_tail = 0
+        entry.waiting_for_tail = entry.left_without = 0
         if native <= start and (not peers or peers[-1][0] - start < step):
             # Nobody shares a boundary behind the start.
             return ()
@@ -155,7 +155,7 @@ class Planner:
             entry.waiting_for_tail = max(0, entry.waiting_for_tail - served)
         if is_optional and anyway not in answers:
             # Nobody is to wait for a state that isn't worth a round.
-            entry.waiting_for_tail = 0
+            entry.left_without, entry.waiting_for_tail = entry.waiting_for_tail, 0
         if self._scheduler.mamba_has_prefill_checkpoint_blocks:
             # There the last state is stored on the way.
             answers.discard(anyway)
@@ -239,7 +239,7 @@ class Planner:
             return stop
         key = prefix_hash(request, end, self._hash_block)
         if key is not None:
-            self._tails[key] = None
+            self._tails[key] = entry.left_without
             if len(self._tails) > _MOST_TAILS:
                 self._tails.popitem(last=False)
         return start + offered
@@ -301,6 +301,10 @@ class Planner:
         if key is None:
             return
         if key in self._tails:
+            if self._tails[key] > 0:
+                # A peer whose repetition was weighed when the stop was left out: no surprise, and nothing to settle.
+                self._tails[key] -= 1
+                return
             del self._tails[key]
             if self._tail_policy is not None:
                 self._tail_policy.missed(native - cached)
