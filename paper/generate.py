@@ -8,6 +8,7 @@ Folders: the latest of each name in ``bench/results``. A test runs this again an
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -20,13 +21,18 @@ from radixflow.report.load import Folder, load
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "bench/results"
 NAMES = ("laboratory", "attribution", "open-jev-2b", "ranks", "scale", "simulation-check")
+ON_ENGINES = ("readme", "short-states")
+"""Quoted in the paper, and not on the report's page."""
 
 Rows = list[list[str]]
 
 
 def latest(name: str) -> Folder:
     """Return the newest folder of a name."""
-    found = sorted(path for path in RESULTS.glob(f"*_{name}") if path.is_dir())
+    # A folder of a day that already has one of that name ends in a number.
+    found = sorted(
+        path for path in RESULTS.iterdir() if path.is_dir() and re.fullmatch(rf"[\d-]+_{name}(-\d+)?", path.name)
+    )
     if not found:
         raise SystemExit(f"bench/results has no folder of the name {name!r}; `make bench` measures all of them")
     return load([found[-1]])[0]
@@ -34,7 +40,14 @@ def latest(name: str) -> Folder:
 
 def escape(text: str) -> str:
     """Write text for LaTeX."""
-    for plain, written in (("\\", r"\textbackslash{}"), ("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("#", r"\#")):
+    for plain, written in (
+        ("\\", r"\textbackslash{}"),
+        ("%", r"\%"),
+        ("_", r"\_"),
+        ("&", r"\&"),
+        ("#", r"\#"),
+        (">", "$\\rightarrow$"),
+    ):
         text = text.replace(plain, written)
     return text
 
@@ -70,14 +83,14 @@ def laboratory(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]:
         return statistics.fmean(dict(run["percentiles_e2el_ms"])[99] for run in by_cell[cell][arm])
 
     rows, losing = [], []
-    for cell, arms in by_cell.items():
+    arms = [arm for arm in next(iter(by_cell.values())) if arm != "stock"]
+    for cell in by_cell:
         stock = mean(cell, "stock", "request_throughput")
-        rows.append([cell, f"{stock:.2f}", *(f"{mean(cell, arm, 'of_first'):.2f}" for arm in arms if arm != "stock")])
+        rows.append([cell, f"{stock:.2f}", *(f"{mean(cell, arm, 'of_first'):.2f}" for arm in arms)])
         tail = p99(cell, "planned") / p99(cell, "stock")
         rows[-1] += [f"{tail:.2f}", f"{mean(cell, 'planned', 'tokens_efficiency'):.2f}"]
         if mean(cell, "planned", "of_first") < 0.9995 or tail > 1.0005:
             losing.append(f"{cell} (throughput {mean(cell, 'planned', 'of_first'):.3f}, p99 {tail:.3f})")
-    arms = [arm for arm in next(iter(by_cell.values())) if arm != "stock"]
     head = ["cell", "stock /s", *(f"{arm} x" for arm in arms), "planned p99 x", "token eff."]
     caption = "Simulated, block 528: throughput over stock's; p99 latency and token efficiency of planned."
     numbers = {
@@ -89,7 +102,7 @@ def laboratory(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]:
         "LabLosing": escape("; ".join(losing) or "none of these cells"),
     }
     drawing = paired_ratios(series(folder))
-    files: dict[str, str | bytes] = {"laboratory.tex": tabular(head, rows, caption)}
+    files: dict[str, str | bytes] = {"laboratory.tex": tabular(head, rows, caption, "tab:laboratory")}
     if drawing is not None:
         files["ratios.pdf"] = drawing.pdf()
     return numbers, files
@@ -117,7 +130,7 @@ def attribution(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]
         "AttributionSecondShare": rf"{100 * whole[1]['share']:.0f}\,\%",
     }
     caption = "Simulated: 100 ln of each step's gain; planned and a gathering client over stock."
-    table = tabular(["cell", *steps, "planned x", "gather x"], rows, caption)
+    table = tabular(["cell", *steps, "planned x", "gather x"], rows, caption, "tab:attribution")
     return numbers, {"attribution.tex": table, "attribution.pdf": attribution_bars(folder).pdf()}
 
 
@@ -191,12 +204,71 @@ def check(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]:
     ]
     head = ["arm", "rounds", "tokens", "every round", "mean processor ms", "error"]
     caption = "CPU engine, then simulated: rounds, tokens, mean latency."
-    return {"CheckFamily": escape(found[0]["family"])}, {"check.tex": tabular(head, rows, caption)}
+    return {"CheckFamily": escape(found[0]["family"])}, {"check.tex": tabular(head, rows, caption, "tab:check")}
+
+
+def engines(folder: Folder) -> tuple[dict[str, str], dict[str, str | bytes]]:
+    """Return numbers and files from servers side by side."""
+    cells = folder.summary["cells"]
+    stock = {(cell["workload"], cell["concurrency"]): cell for cell in cells if cell["arm"] == "stock"}
+    rows = []
+    for cell in cells:
+        beside, versus, agreement = (
+            stock[cell["workload"], cell["concurrency"]],
+            cell["versus_baseline"],
+            cell["agreement"],
+        )
+        if cell is not beside:
+            low, high = versus["request_throughput_quartiles"]
+            rows.append(
+                [
+                    f"{cell['workload']} C{cell['concurrency']}, {cell['arm']}",
+                    f"{versus['request_throughput_median']:.2f} [{low:.2f}, {high:.2f}]",
+                    f"{beside['worker_rounds']} > {cell['worker_rounds']}",
+                    f"{beside['tokens_computed']:,} > {cell['tokens_computed']:,}",
+                    f"{agreement['equal']}/{agreement['compared']}",
+                ]
+            )
+    settings = folder.summary["settings"]
+    numbers = {
+        "EndCores": str(folder.environment["cores"]),
+        "EndPairs": str(settings["repeats"]),
+        "EndBranches": str(settings["branches"]),
+        "EndMaxDelta": f"{max(cell['agreement']['max_delta_p'] for cell in cells):.4f}",
+    }
+    origin = folder.origin[0].upper() + folder.origin[1:]
+    caption = f"{origin}: throughput over stock's; rounds and tokens, stock > arm; answers equal to stock's."
+    head = ["cell, arm", "throughput x", "rounds", "tokens", "equal"]
+    return numbers, {"engines.tex": tabular(head, rows, caption, "tab:engines")}
+
+
+def short_states(folder: Folder) -> dict[str, str]:
+    """Return numbers from states inside blocks, on servers."""
+    found, settings = folder.summary, folder.environment["settings"]
+    unit, numbers = settings["unit"], {}
+    for arm, digits in (("stock", 1), ("planned", 3)):
+        numbers[f"Short{arm.title()}Tokens"] = f"{found[arm]['computed_tokens']:,}"
+        numbers[f"Short{arm.title()}"] = f"{found[arm]['of_different']:.{digits}f}"
+        numbers[f"Short{arm.title()}Seconds"] = f"{found[arm]['median_ms'] / 1e3:.1f}"
+    return numbers | {
+        "ShortDecisions": str(settings["decisions"]),
+        "ShortStateTokens": str(settings["state_tokens"]),
+        "ShortQuestions": str(settings["questions"]),
+        "ShortOptions": str(settings["options"]),
+        "ShortBranches": str(settings["questions"] * settings["options"]),
+        "ShortBlock": str(settings["block_size"]),
+        "ShortUnit": f"{unit} tokens, set by hand" if unit else "the size that the check chose",
+        "ShortDifferent": f"{found['different_tokens']:,}",
+        "ShortFirst": f"{found['first_of_different']:.2f}",
+        "ShortAnswers": str(settings["decisions"] * settings["questions"]),
+        "ShortChanged": str(found["answers_changed"]),
+        "ShortMaxDelta": f"{found['max_delta_p']:.4f}",
+    }
 
 
 def generate() -> dict[str, str | bytes]:
     """Return every generated file: name -> content."""
-    folders = {name: latest(name) for name in NAMES}
+    folders = {name: latest(name) for name in (*NAMES, *ON_ENGINES)}
     numbers: dict[str, str] = {}
     files: dict[str, str | bytes] = {}
     for name, make in (
@@ -204,12 +276,14 @@ def generate() -> dict[str, str | bytes]:
         ("attribution", attribution),
         ("open-jev-2b", reproduced),
         ("simulation-check", check),
+        ("readme", engines),
     ):
         some, made = make(folders[name])
         numbers.update(some)
         files.update(made)
     numbers.update(ranks(folders["ranks"]))
     numbers.update(scale(folders["scale"]))
+    numbers.update(short_states(folders["short-states"]))
     macros = [f"% From bench/results: {', '.join(folder.name for folder in folders.values())}."]
     macros += [rf"\newcommand{{\{name}}}{{{value}}}" for name, value in sorted(numbers.items())]
     files["numbers.tex"] = "\n".join(macros) + "\n"
