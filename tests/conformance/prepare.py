@@ -21,7 +21,7 @@ import suite
 from stand_ins import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
-_LAYOUT = "2"
+_LAYOUT = "3"
 """Changes when this file makes something else of the same pins."""
 
 
@@ -117,7 +117,11 @@ def prepare() -> tuple[Path, Path]:
             extract_tests(archive, work)
             make_environment(environment, folder / "env")
             write = "import pathlib, stand_ins; stand_ins.write_stand_ins(pathlib.Path('.'))"
-            env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "HF_HUB_OFFLINE": "1"}
+            env = {
+                **os.environ,
+                "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{ROOT / 'python'}",
+                "HF_HUB_OFFLINE": "1",
+            }
             subprocess.run([str(python), "-c", write], cwd=work, env=env, check=True, stderr=subprocess.DEVNULL)
             marker.write_text("ok\n")
     return python, work

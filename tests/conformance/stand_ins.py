@@ -112,6 +112,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "Qwen/Qwen2.5-VL-3B-Instruct": _QWEN25_VL,
     "Qwen/Qwen3-0.6B": _QWEN3,
 }
+HYBRID = "Qwen/Qwen3.5-0.8B"
+"""Three Gated-DeltaNet layers and a full one, as our own tests serve them; its own class wants a GPU's packages."""
+_HYBRID_WORDS = (
+    "solve the following arithmetic step by what is you are a helpful assistant now answer Solve What You Now"
+)
 WITH_WEIGHTS = ("Qwen/Qwen3-0.6B", "hmellor/tiny-random-LlamaForCausalLM")
 _CLIP_IMAGES = {
     "image_processor_type": "CLIPImageProcessor",
@@ -195,6 +200,31 @@ def _tokenizer() -> dict[str, Any]:
     }
 
 
+def _word_tokenizer() -> dict[str, Any]:
+    """One token a word of the prompts, so that their lengths are those of a real vocabulary."""
+    tokenizer = _tokenizer()
+    words = [*_HYBRID_WORDS.split(), *"0123456789.*+:?,"]
+    names = [*(_SPECIAL[index] for index in range(3)), *words]
+    names += [f"word{index}" for index in range(len(names), 1000)] + [_SPECIAL[index] for index in range(1000, 1006)]
+    names += [f"word{index}" for index in range(len(names), VOCABULARY)]
+    tokenizer["pre_tokenizer"] = {"type": "Whitespace"}
+    tokenizer["model"]["vocab"] = {text: index for index, text in enumerate(names)}
+    return tokenizer
+
+
+def _write_hybrid(home: Path) -> None:
+    """Write the hybrid model; needs radixflow."""
+    from radixflow.models.shape import ModelShape
+    from radixflow.models.weights import safetensors_bytes
+
+    shape = ModelShape(vocab_size=VOCABULARY)
+    home.mkdir(parents=True, exist_ok=True)
+    _write(home / "config.json", shape.hf_config(eos_token_id=2, pad_token_id=2))
+    _write(home / "tokenizer.json", _word_tokenizer())
+    _write(home / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>"})
+    (home / "model.safetensors").write_bytes(safetensors_bytes(shape))
+
+
 def _write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -224,6 +254,7 @@ def write_stand_ins(folder: Path) -> None:
             images, processor = _PROCESSORS[config["model_type"]]
             _write(home / "preprocessor_config.json", images)
             _write(home / "processor_config.json", processor)
+    _write_hybrid(folder / HYBRID)
     for name in WITH_WEIGHTS:
         if not (folder / name / "model.safetensors").exists():
             _write_weights(folder / name)

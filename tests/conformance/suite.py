@@ -76,7 +76,13 @@ END_TO_END = Group(
         "tests/v1/core/test_scheduler_e2e.py",
     ),
 )
-GROUPS = (CORE, LONG, CONNECTORS, END_TO_END)
+# A process of its own: engines of one process share their groups of experts, and the others have none.
+HYBRID = Group(
+    "hybrid",
+    "end to end, hybrid model on a CPU: chunked, and from the cache",
+    ("tests/v1/e2e/test_cpu_linear_attn_chunked_prefix.py",),
+)
+GROUPS = (CORE, LONG, CONNECTORS, END_TO_END, HYBRID)
 
 
 @dataclass(frozen=True)
@@ -101,4 +107,5 @@ ARMS = (
     Arm(CORE, DEFAULT_PRESET, everywhere=False),
     *(Arm(CONNECTORS, preset) for preset in ("stock", DEFAULT_PRESET)),
     *(Arm(END_TO_END, preset) for preset in ("stock", DEFAULT_PRESET)),
+    *(Arm(HYBRID, preset) for preset in ("stock", DEFAULT_PRESET)),
 )

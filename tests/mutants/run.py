@@ -57,7 +57,7 @@ def run_tests(root: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     """Run tests of a copy against it; returns pytest's exit status and its last words."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
     # Before everything else: the overlay knows the package of the clone by a path file.
-    env = {**os.environ, "PYTHONPATH": str(root / "python"), "OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    env = {**os.environ, "PYTHONPATH": str(root / "python"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "E  "))]
     words = [line for line in lines if line.startswith("E  ") and "Error" in line] or lines or [done.stdout[-300:]]
