@@ -13,8 +13,12 @@ VENV := .venv/bin/python
 RUST := $(shell find rust/src -name '*.rs' 2>/dev/null)
 # Arguments for pytest, as in `make test ARGS="tests/unit -k rewrite"`.
 ARGS ?=
+# How long `make fuzz` looks for a fault, on one core.
+SECONDS := 60
+# LLVM's coverage pass, which any stable compiler has; rust/fuzz/coverage.rs reads its counters.
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Ccodegen-units=1
 
-.PHONY: help demo test test-rust lint format python build clean environment bench paper report conformance mutants compat soak soak-live
+.PHONY: help demo test test-rust fuzz lint format python build clean environment bench paper report conformance mutants compat soak soak-live
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +54,9 @@ test: build test-rust ## Every test: Rust, unit, scheduler, end to end
 
 test-rust:
 	@echo "Rust tests"; cargo test --quiet
+
+fuzz: ## Random programs on the index and on a plain map, guided by coverage; keeps what fails (SECONDS=600)
+	@RADIXFLOW_FUZZ_SECONDS=$(SECONDS) RUSTFLAGS="$(COVERAGE)" cargo test --quiet --profile fuzz --target-dir target/fuzz --test fuzz -- --ignored --nocapture --exact fuzz
 
 lint: build ## Format, lint, types, layers, stubs
 	@bash scripts/lint.sh
