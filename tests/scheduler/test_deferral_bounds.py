@@ -156,3 +156,21 @@ def test_a_call_in_which_a_policy_failed_is_vllms_to_its_end(make_bench, tokens)
     bench.add("C", tokens("c", 64))
     assert bench.step() == {"A": 64}
     assert bench.scheduler.controller.policy.traversal.asked == 1
+
+
+def test_a_long_prompt_gives_way_max_bypass_times_and_then_goes_on(make_bench, tokens):
+    """Whoever it overtook may go before it, but not a new one every round for ever."""
+    bench = make_bench("planned", block_size=16, budget=64, settings={"max_bypass": 3, "wait_ms": 0})
+    controller = bench.scheduler.controller
+    bench.add("L", tokens("l", 640))
+    bench.step()
+    controller.book.entries["L"].overtook = True
+    seen = []
+    for number in range(6):
+        name = f"W{number}"
+        bench.add(name, tokens(name, 64))
+        # As if it had been passed over in the round before, for a state that is there now.
+        controller.traversal._due = {name: 0}
+        seen.append(bench.step())
+    assert [one.get("L", 0) for one in seen] == [0, 0, 0, 64, 64, 64]
+    assert [set(one) for one in seen[:3]] == [{"W0"}, {"W1"}, {"W2"}]

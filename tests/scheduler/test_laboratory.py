@@ -15,7 +15,9 @@ from radixflow.cli import app
 from radixflow.errors import RadixFlowError
 from radixflow.simulate.ablation import STEPS
 from radixflow.simulate.arms import GATHER, STOCK, make_arm
+from radixflow.simulate.arrivals import Branch
 from radixflow.simulate.attribution import attribute, shares
+from radixflow.simulate.bounds import BoundCounter
 from radixflow.simulate.calibrate import Calibration
 from radixflow.simulate.cost import CostModel
 from radixflow.simulate.experiment import Traffic, run
@@ -73,6 +75,17 @@ def test_tenants_share_nothing_across_salts():
     plain = run(Traffic(few, 64, concurrency=2), geometry("gdn-528"), make_arm("planned"), CostModel(), 1)
     assert salted.bounds.tokens > plain.bounds.tokens
     assert salted.tally.tokens > plain.tally.tokens
+
+
+@pytest.mark.parametrize("order", [(8, 16), (16, 8)])
+def test_the_fewest_tokens_do_not_depend_on_the_order_of_prompts(order):
+    prompt = list(range(16))
+    counter = BoundCounter(unit=4, budget=100, rows=10, clients=None, recurrent=True, independent=False)
+    counter.add([Branch(prompt[:length]) for length in order])
+    assert counter.bounds.tokens == 16
+    # The same once more: its last token is computed again.
+    counter.add([Branch(prompt[:8])])
+    assert counter.bounds.tokens == 17
 
 
 def test_bounds_by_hand():

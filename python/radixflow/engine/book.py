@@ -33,6 +33,8 @@ class Entry:
     """Prefix tokens it would start from, when the scan looked last."""
     overtook: bool = False
     """It was given its first chunk while others were passed over for want of a state."""
+    gave_way: int = 0
+    """Rounds in which its chunk was cut for those it overtook."""
     deferrals: int = 0
     first_deferred_at: float | None = None
     hints: Hints | None = None

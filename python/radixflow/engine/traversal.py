@@ -83,6 +83,7 @@ class Traversal:
         """Return the tokens of a chunk that leave room for those whom the request overtook and who can run now.
 
         vLLM serves who runs first: what is left of a long prompt would go before all who wait, for rounds on end.
+        Nor may those go before it for ever: it gives way in ``max_bypass`` rounds at most.
         """
         if not entry.overtook or request.status is not RequestStatus.RUNNING:
             return tokens
@@ -94,7 +95,8 @@ class Traversal:
             self._room = max(0, self._scheduler.max_num_scheduled_tokens - self._reserved)
         if not self._reserved:
             return tokens
-        if tokens > self._room:
+        if tokens > self._room and entry.gave_way < self._config.max_bypass:
+            entry.gave_way += 1
             block = int(self._scheduler.block_size)
             tokens = max(0, (start + self._room) // block * block - start)
         self._room -= tokens

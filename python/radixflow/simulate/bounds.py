@@ -24,8 +24,8 @@ class BoundCounter:
     """Counts decisions as they pass. Memory: none a decision where decisions share nothing, else a hash a block.
 
     Tokens: a prompt of n tokens costs its full blocks of ``unit`` tokens, those that another prompt with the same salt
-    brought excepted, and ``n mod unit``, at least one token. A branch that decodes m tokens costs m - 1 more, and as
-    many rounds.
+    brought excepted, and ``n mod unit``; one token where the same prompt was there before. A branch that decodes m
+    tokens costs m - 1 more, and as many rounds.
 
     Rounds: at least ``tokens / budget``; at least rows scheduled over ``rows``; and, as a client of a closed loop sends
     its next decision only when its last one is answered, at least the sum of the decisions' depths over the number of
@@ -57,6 +57,8 @@ class BoundCounter:
         self._unit, self._budget, self._rows, self._clients = unit, budget, rows, clients
         self._recurrent, self._independent = recurrent, independent
         self._known: set[int] = set()
+        self._ends: set[int] = set()
+        """Blocks at which a prompt ended."""
         self._tokens = 0
         self._row_rounds = 0
         self._depths = self._reuse_depths = 0
@@ -72,15 +74,20 @@ class BoundCounter:
         """Count one decision."""
         if self._independent:
             self._known.clear()
+            self._ends.clear()
         depth = 0
         paths: list[list[int]] = []
         sharing: dict[int, int] = {}
         for branch in decision:
             decoded = branch.max_tokens - 1
-            path, fresh = self._blocks(branch.tokens, branch.salt, sharing)
+            path, fresh, last = self._blocks(branch.tokens, branch.salt, sharing)
             paths.append(path)
-            # The last token of a prompt is computed in any case.
-            self._tokens += max(1, fresh * self._unit + len(branch.tokens) % self._unit) + decoded
+            own = fresh * self._unit + len(branch.tokens) % self._unit
+            if len(branch.tokens) % self._unit == 0:
+                # The last token of a prompt is computed in any case; a longer one may have had it from this one.
+                own = max(own, int(last in self._ends))
+                self._ends.add(last)
+            self._tokens += own + decoded
             # A row in the round that ends the prefill, and in each that decodes.
             self._row_rounds += 1 + decoded
             depth = max(depth, 1 + decoded)
@@ -91,8 +98,8 @@ class BoundCounter:
         self._deepest = max(self._deepest, depth)
         self._reuse_deepest = max(self._reuse_deepest, reuse)
 
-    def _blocks(self, tokens: list[int], salt: str | None, sharing: dict[int, int]) -> tuple[list[int], int]:
-        """Return the keys of the blocks that this decision brought, and how many are new with this branch."""
+    def _blocks(self, tokens: list[int], salt: str | None, sharing: dict[int, int]) -> tuple[list[int], int, int]:
+        """Return the keys of the blocks that this decision brought, how many are new with this branch, and its last."""
         key = hash(salt)
         path: list[int] = []
         fresh = 0
@@ -105,7 +112,7 @@ class BoundCounter:
             if key in sharing:
                 sharing[key] += 1
                 path.append(key)
-        return path, fresh
+        return path, fresh, key
 
     @property
     def bounds(self) -> Bounds:
