@@ -80,7 +80,6 @@ def test_a_name_is_read_at_its_first_token():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        # docs/decisions.md quotes it as same-token.
         (["outage", "bill", "billing"], r"'bill' and 'billing', which begin with the same token .*rename one"),
         (["very low", "very high"], r"'very low' and 'very high', which begin with the same token \(118\)"),
         (["a", ""], r"has the option '', which has no first token"),
