@@ -34,9 +34,16 @@ FAULTS = (
     Fault(
         "queue a request twice: who is passed over stays where it was too",
         "engine/controller.py",
-        "            skipped.remove_requests(passed)\n",
+        "            skipped.clear()\n",
         "            pass\n",
         (_life("planned"),),
+    ),
+    Fault(
+        "queue a request twice where somebody else was skipped as well",
+        "engine/controller.py",
+        "            skipped.remove_requests(passed)\n",
+        "            pass\n",
+        ("tests/scheduler/test_deferral_bounds.py",),
     ),
     Fault(
         "defer without bound",

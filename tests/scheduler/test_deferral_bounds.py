@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+import pytest
+
 from radixflow.policies import Action, Policy, TraversalPolicy
+from radixflow.simulate.rig import make_request
 
 
 class Always(TraversalPolicy):
@@ -174,3 +179,23 @@ def test_a_long_prompt_gives_way_max_bypass_times_and_then_goes_on(make_bench, t
         seen.append(bench.step())
     assert [one.get("L", 0) for one in seen] == [0, 0, 0, 64, 64, 64]
     assert [set(one) for one in seen[:3]] == [{"W0"}, {"W1"}, {"W2"}]
+
+
+@pytest.mark.parametrize("preset", ["radixflow", "planned"])
+def test_who_is_passed_beside_a_session_that_waits_for_input_is_queued_once(make_bench, tokens, preset):
+    """vLLM keeps such a session among those it skipped: the passed have to leave there, the session has to stay."""
+    bench = make_bench(preset, block_size=16)
+    scheduler = bench.scheduler
+    session = make_request("S", tokens("s", 10), block_size=16)
+    session.resumable, session.streaming_queue = True, deque()
+    scheduler.add_request(session)
+    bench.step()
+    assert [request.request_id for request in scheduler.skipped_waiting] == ["S"]
+    shared = tokens("shared", 320)
+    for name in ("A", "B", "C"):
+        bench.add(name, [*shared, *tokens(name, 16)])
+    bench.stepper.schedule()
+    assert bench.totals["deferrals.pending"] > 0
+    assert [request.request_id for request in scheduler.skipped_waiting] == ["S"]
+    queued = [*scheduler.skipped_waiting, *scheduler.waiting, *scheduler.running]
+    assert sorted(request.request_id for request in queued) == ["A", "B", "C", "S"]
