@@ -18,7 +18,7 @@ SECONDS := 60
 # LLVM's coverage pass, which any stable compiler has; rust/fuzz/coverage.rs reads its counters.
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Ccodegen-units=1
 
-.PHONY: help demo test test-rust fuzz lint format python build clean environment bench paper report conformance mutants compat soak soak-live
+.PHONY: help demo test test-rust fuzz lint format python build clean environment bench paper report conformance mutants compat soak soak-live distributed
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ soak: build ## A long life in simulation: memory, objects and index have to stay
 
 soak-live: build ## A real server for 20 minutes: 3 x 1,200 decisions at once, then a mix; a fifth of the clients leave
 	@$(VENV) scripts/soak_live.py $(ARGS)
+
+distributed: build ## Two tensor-parallel workers, and two data-parallel engines, on this CPU: some minutes
+	@$(VENV) -m pytest -p no:cacheprovider tests/distributed $(ARGS)
 
 mutants: build ## Plant known faults in copies of the package and see that tests catch each
 	@$(VENV) tests/mutants/run.py

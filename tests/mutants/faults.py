@@ -106,7 +106,7 @@ FAULTS = (
         "engine/scheduler.py",
         "            before_preemption(self.controller, self.kv_cache_manager, request)\n",
         "            pass\n",
-        (_life("rows"),),
+        (_life("rows"), "tests/scheduler/test_uncomputed_states.py"),
     ),
     Fault(
         "take back one block too few of a withdrawn chunk",
