@@ -143,4 +143,18 @@ FAULTS = (
         "            self.book.discard(request_id)\n",
         (_life("planned"),),
     ),
+    Fault(
+        "give way without bound",
+        "engine/traversal.py",
+        "        if tokens > self._room and entry.gave_way < self._config.max_bypass:\n",
+        "        if tokens > self._room:\n",
+        ("tests/scheduler/test_deferral_bounds.py",),
+    ),
+    Fault(
+        "charge a repetition that was weighed before",
+        "engine/planner.py",
+        "            if self._tails[key] > 0:\n",
+        "            if False:\n",
+        ("tests/scheduler/test_laboratory.py",),
+    ),
 )
