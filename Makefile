@@ -18,7 +18,7 @@ SECONDS := 60
 # LLVM's coverage pass, which any stable compiler has; rust/fuzz/coverage.rs reads its counters.
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Ccodegen-units=1
 
-.PHONY: help demo test test-rust fuzz lint format python build clean environment bench paper report conformance mutants compat soak soak-live distributed
+.PHONY: help demo test test-rust fuzz lint format python build clean environment bench paper report conformance mutants compat soak soak-live distributed neighbour
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ conformance: build ## vLLM's own scheduler tests against every preset; writes do
 
 compat: build ## Download neighbouring vLLM wheels and say whether the edit fits, without importing them
 	@$(VENV) scripts/compat.py $(ARGS)
+
+neighbour: build ## The scheduler tests on another vLLM release, as if it were supported (VERSION=0.30.0)
+	@$(VENV) tests/neighbours/run.py $(VERSION) $(ARGS)
 
 soak: build ## A long life in simulation: memory, objects and index have to stay flat (ARGS="--calls 200000")
 	@$(VENV) scripts/soak.py $(ARGS)

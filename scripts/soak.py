@@ -49,6 +49,7 @@ def epoch(life: Life, source: random.Random, calls: int) -> None:
     life.finish()
     # What a client remembers is not the scheduler's: let it go with the epoch.
     life.log.clear()
+    life.passed.clear()
     life.sent.clear()
     life.worker.namespaces.clear()
     life.worker.answers.clear()
@@ -62,7 +63,7 @@ def epoch(life: Life, source: random.Random, calls: int) -> None:
 def objects() -> int:
     """Count live Python objects of this package."""
     gc.collect()
-    return sum(type(thing).__module__.startswith("radixflow") for thing in gc.get_objects())
+    return sum(str(type(thing).__module__).startswith("radixflow") for thing in gc.get_objects())
 
 
 def main() -> int:

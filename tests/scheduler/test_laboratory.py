@@ -24,6 +24,7 @@ from radixflow.simulate.experiment import Traffic, run
 from radixflow.simulate.geometry import geometry
 from radixflow.simulate.published import FIGURES, VARIANTS
 from radixflow.simulate.ranks import ROUTERS
+from radixflow.simulate.scale import waiting_cost
 from radixflow.simulate.workloads import WORKLOADS, workload
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,14 @@ def test_branches_that_repeat_less_than_a_round_costs_start_together():
     # The first decisions are those from which the round's cost is learned.
     assert ours.rounds <= 8 + 3
     assert sum(ours.latencies) < 0.97 * sum(stock.latencies)
+
+
+def test_the_cost_of_waiting_is_fitted_where_somebody_still_waits():
+    where, arm = geometry("gdn-528"), make_arm("planned")
+    assert waiting_cost(workload("short"), where, arm, [8, 16], rounds=2)["exponent"] is None
+    told = waiting_cost(workload("short"), where, arm, [600, 1200], rounds=2)
+    assert all(0 < row["rows"] < row["waiting"] for row in told["rows"])
+    assert told["exponent"] is not None
 
 
 @pytest.mark.parametrize("order", [(8, 16), (16, 8)])

@@ -38,7 +38,9 @@ def test_figures_hold_what_the_folders_give(generated):
 
 def test_no_result_is_typed_by_hand(generated):
     text = (PAPER / "main.tex").read_text()
-    used = set(re.findall(r"\\((?:Lab|Repro|Attribution|Ranks|Scale|Check|Short|End)[A-Z][A-Za-z]*)", text))
+    used = set(
+        re.findall(r"\\((?:Lab|Work|Fam|Waiting|Repro|Attribution|Ranks|Scale|Check|Short|End)[A-Z][A-Za-z]*)", text)
+    )
     defined = set(re.findall(r"\\newcommand\{\\(\w+)\}", generated["numbers.tex"]))
     assert used == defined
     body = text[text.index("\\section{Attribution}") : text.index("\\section{Threats")]

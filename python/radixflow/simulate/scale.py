@@ -101,7 +101,10 @@ def waiting_cost(
     rounds: int = 8,
     done: Callable[[str], None] = lambda what: None,
 ) -> dict[str, Any]:
-    """Measure processor time of ``schedule()`` in the first rounds, with so many requests waiting."""
+    """Measure processor time of ``schedule()`` in the first rounds, with so many requests waiting.
+
+    The exponent is fitted to the sizes of which somebody still waits after these rounds.
+    """
     rows = []
     for size in sizes:
         scheduler = geometry.scheduler(arm.scheduler_class, arm.settings)
@@ -137,5 +140,8 @@ def waiting_cost(
         scheduler.shutdown()
         del scheduler, stepper
         done(f"{added} waiting")
-    slope = exponent([row["waiting"] for row in rows], [row["schedule_ms_median"] for row in rows])
-    return {"arm": arm.name, "rows": rows, "exponent": slope if len(rows) > 1 else None}
+    # Where the last of them started within these rounds, later ones had nobody to look at.
+    full = [row for row in rows if row["rows"] < row["waiting"]]
+    grown = [(row["waiting"], row["schedule_ms_median"]) for row in full]
+    slope = exponent(*zip(*grown, strict=True)) if len(grown) > 1 else None
+    return {"arm": arm.name, "rows": rows, "exponent": slope}
