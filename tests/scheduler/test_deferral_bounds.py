@@ -181,7 +181,7 @@ def test_a_long_prompt_gives_way_max_bypass_times_and_then_goes_on(make_bench, t
     assert [set(one) for one in seen[:3]] == [{"W0"}, {"W1"}, {"W2"}]
 
 
-@pytest.mark.parametrize("preset", ["radixflow", "planned"])
+@pytest.mark.parametrize("preset", ["radixflow", "radixflow_frag"])
 def test_who_is_passed_beside_a_session_that_waits_for_input_is_queued_once(make_bench, tokens, preset):
     """vLLM keeps such a session among those it skipped: the passed have to leave there, the session has to stay."""
     bench = make_bench(preset, block_size=16)
