@@ -35,6 +35,10 @@ async def traffic(url, headers, end, clients=8):
             while True:
                 try:
                     seen.append((await client.post(PATH, json=decision(number))).status_code)
+                except httpx.TimeoutException:
+                    # Kept waiting: what must not be.
+                    seen.append(-1)
+                    return
                 except httpx.TransportError:
                     seen.append(0)
                     return
