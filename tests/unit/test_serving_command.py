@@ -25,6 +25,7 @@ def test_a_model_of_ones_own_gets_scheduler_caching_and_endpoint():
     assert made.arguments[:4] == ["serve", "org/model", "--port", "9"]
     assert value(made.arguments, "--scheduler-cls") == "radixflow.Scheduler"
     assert "--enable-prefix-caching" in made.arguments
+    assert value(made.arguments, "--shutdown-timeout") == "10"
     assert made.env["VLLM_PLUGINS"].split(",")[-1] == "radixflow"
     assert made.env["PROMETHEUS_MULTIPROC_DIR"] == "/metrics"
     # The settings of the embedded model are its own.
@@ -65,12 +66,14 @@ def test_what_the_user_sets_stays():
         "mine.Scheduler",
         "--served-model-name",
         "name",
+        "--shutdown-timeout=3",
         environ={"OMP_NUM_THREADS": "4", "PROMETHEUS_MULTIPROC_DIR": "/own", "VLLM_PLUGINS": "other,"},
     )
     assert sum(flag.startswith("--block-size") for flag in made.arguments) == 1
     assert not any(flag.startswith("--max-model-len") for flag in made.arguments)
     assert "--enable-prefix-caching" not in made.arguments
     assert made.arguments.count("--scheduler-cls") == 1
+    assert "--shutdown-timeout" not in made.arguments
     assert "--served-model-name=radixflow-tiny" not in made.arguments
     assert "OMP_NUM_THREADS" not in made.env
     assert "PROMETHEUS_MULTIPROC_DIR" not in made.env

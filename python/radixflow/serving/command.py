@@ -29,6 +29,8 @@ _PLUGIN_GROUPS = (
 )
 EMBEDDED_NAME = "radixflow-tiny"
 SCHEDULER = "radixflow.Scheduler"
+DRAIN_S = 10
+"""Seconds in which requests on the way are answered after SIGTERM or SIGINT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ def plan_launch(
         ours += ["--scheduler-cls", SCHEDULER]
     if not flags & {"--enable-prefix-caching", "--no-enable-prefix-caching"}:
         ours.append("--enable-prefix-caching")
+    if "--shutdown-timeout" not in flags:
+        # Without it vLLM kills the engine first, and keeps whoever is on the way waiting until he gives up.
+        ours += ["--shutdown-timeout", str(DRAIN_S)]
     env[_PLUGIN_VARIABLE] = ",".join(_plugins(environ.get(_PLUGIN_VARIABLE)))
     env[METRICS_VARIABLE] = metrics_folder
     changed = settings.model_dump(mode="json", exclude_defaults=True)
