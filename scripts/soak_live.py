@@ -49,7 +49,7 @@ def server_spec(folder: Path) -> ServerSpec:
     return ServerSpec("planned", command, env, port, folder / "server.log", folder / "unused.jsonl")
 
 
-def resident_mb(port: int) -> float:
+def resident_mb() -> float:
     """Sum the resident memory of the server's processes, in MiB."""
     total = 0
     for process in psutil.Process().children(recursive=True):
@@ -104,7 +104,7 @@ def judge(phase: str, state: dict[str, Any], faults: list[str]) -> list[str]:
     return found
 
 
-def crowds(url: str, port: int, count: int, size: int) -> tuple[list[dict[str, Any]], list[str]]:
+def crowds(url: str, count: int, size: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Run the crowds one after another; returns a row each and what is wrong."""
     rows, wrong = [], []
     for number in range(count):
@@ -115,12 +115,12 @@ def crowds(url: str, port: int, count: int, size: int) -> tuple[list[dict[str, A
         if sum(counts.values()) + len(faults) != size:
             faults.append(f"{size - sum(counts.values()) - len(faults)} clients heard nothing")
         wrong += judge(f"crowd {number + 1}", state, faults)
-        rows.append({"phase": f"crowd {number + 1}", "seconds": seconds, **counts, "resident_mb": resident_mb(port)})
+        rows.append({"phase": f"crowd {number + 1}", "seconds": seconds, **counts, "resident_mb": resident_mb()})
         say(f"{rows[-1]}")
     return rows, wrong
 
 
-async def mixed(url: str, port: int, seconds: float, clients: int) -> tuple[list[dict[str, Any]], Mix]:
+async def mixed(url: str, seconds: float, clients: int) -> tuple[list[dict[str, Any]], Mix]:
     """Send the mix; returns a row every half minute."""
     mix = Mix(url, EMBEDDED_NAME, seed=0)
     start = time.monotonic()
@@ -129,7 +129,7 @@ async def mixed(url: str, port: int, seconds: float, clients: int) -> tuple[list
     while not work.done():
         await asyncio.wait({work}, timeout=30)
         row = {"phase": "mix", "seconds": time.monotonic() - start, "requests": sum(mix.counts.values())}
-        rows.append({**row, "resident_mb": resident_mb(port)})
+        rows.append({**row, "resident_mb": resident_mb()})
         say(f"{rows[-1]}")
     work.result()
     return rows, mix
@@ -156,13 +156,13 @@ def main() -> int:
         Server(server_spec(Path(temporary))) as server,
     ):
         wait_healthy([server], 420.0, lambda *_: None)
-        url, port = server.spec.url, server.spec.port
+        url = server.spec.url
         # Caches of the process fill before the first row.
         asyncio.run(crowd(url, 10_000_000, 200, every=1_000_000_000))
-        rows, wrong = crowds(url, port, options.crowds, options.crowd)
+        rows, wrong = crowds(url, options.crowds, options.crowd)
         counts: Counter[str] = Counter()
         if options.minutes > 0:
-            mix_rows, mix = asyncio.run(mixed(url, port, 60 * options.minutes, options.clients))
+            mix_rows, mix = asyncio.run(mixed(url, 60 * options.minutes, options.clients))
             counts = mix.counts
             wrong += judge("mix", idle(url), mix.faults)
             rows += mix_rows
