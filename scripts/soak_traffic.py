@@ -106,7 +106,8 @@ class Mix:
 
     async def run(self, until: float, clients: int) -> None:
         """Send until the monotonic time ``until``."""
-        async with httpx.AsyncClient(base_url=self.url, timeout=300, trust_env=False) as client:
+        limits = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(base_url=self.url, timeout=300, limits=limits, trust_env=False) as client:
 
             async def one() -> None:
                 while time.monotonic() < until:

@@ -47,7 +47,9 @@ async def crowd(url):
     """Send every decision once, `CONCURRENCY` at a time; every fifth client leaves in the middle."""
     replies, left = {}, 0
     source = iter(range(DECISIONS))
-    limits = httpx.Limits(max_connections=CONCURRENCY)
+    # A connection each: on a busy machine this client takes seconds from choosing an idle one to sending, and the
+    # server has closed it by then.
+    limits = httpx.Limits(max_connections=CONCURRENCY, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
 
         async def worker():

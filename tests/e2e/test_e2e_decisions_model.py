@@ -43,7 +43,7 @@ def collect(of_each):
 
 
 async def ask_all(url, bodies, headers):
-    limits = httpx.Limits(max_connections=16)
+    limits = httpx.Limits(max_connections=16, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, headers=headers, trust_env=False) as client:
         gate = asyncio.Semaphore(16)
 

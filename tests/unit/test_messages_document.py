@@ -33,7 +33,6 @@ REFUSING = (
 """Where a message that a person meets at a start, or at a command, comes from."""
 
 UNQUOTED = {
-    "a name has no token where an answer begins": "can't be met: a label that adds no token is refused before",
     "was not checked at start-up": "a mistake of a caller in the code, never of a person",
     "this server has no engine; ask one that has": "vLLM's front end without an engine, which answers nothing else",
     "the tokenizer isn't loaded": "needs an engine: tests/scheduler/test_endpoint_plugin.py",

@@ -11,6 +11,7 @@ import httpx
 
 from radixflow.audit.questions import Body
 from radixflow.audit.settings import AuditSettings
+from radixflow.client.calls import IDLE_S
 from radixflow.decisions import DecisionResponse
 
 ALONE, BATCHES, CROWD = "alone", "batches", "crowd"
@@ -80,7 +81,7 @@ async def play(
     played: list[Played] = []
     sent = [0] * len(bodies)
     key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
-    limits = httpx.Limits(max_connections=settings.concurrency + 1)
+    limits = httpx.Limits(max_connections=settings.concurrency + 1, keepalive_expiry=IDLE_S)
 
     async with httpx.AsyncClient(
         base_url=url, timeout=_TIMEOUT_S, limits=limits, headers=key, trust_env=False

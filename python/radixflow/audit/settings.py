@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, findings
 
 ARMS = {
     "stock, no reuse": ("--scheduler-cls", "radixflow.engine.stock.CountingScheduler", "--no-enable-prefix-caching"),
@@ -64,10 +64,9 @@ def audit_settings(**given: object) -> AuditSettings:
         return AuditSettings.model_validate(given)
     except ValidationError as error:
         lines = []
-        for found in error.errors(include_url=False):
-            name = ".".join(str(part) for part in found["loc"])
+        for name, value, reason in findings(error):
             info = AuditSettings.model_fields.get(name)
             fix = f"; give {info.description}" if info else ""
-            shown = f"field {name!r} is {found['input']!r} ({found['msg']})" if name else found["msg"]
+            shown = f"field {name!r} is {value!r} ({reason})" if name else reason
             lines.append(f"radixflow audit: {shown}{fix}")
         raise ConfigError("\n".join(lines)) from None

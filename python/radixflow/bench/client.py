@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from radixflow.bench.workloads import LABEL_IDS, Call, Prompt
+from radixflow.client.calls import IDLE_S
 
 Logprobs = tuple[float, ...]
 
@@ -188,7 +189,7 @@ async def drive(
             replies.append(_Reply(index, started, time.monotonic(), response, error))
             advance(calls[index])
 
-    limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+    limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=IDLE_S)
     async with httpx.AsyncClient(
         base_url=url, timeout=timeout_s, limits=limits, trust_env=False, headers=dict(headers or {})
     ) as client:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from radixflow.bench.workloads import WORKLOADS, Workload
 from radixflow.config import parse_config
-from radixflow.errors import ConfigError, PolicyError
+from radixflow.errors import ConfigError, PolicyError, field_lines
 from radixflow.policies import resolve_policy
 
 STOCK = "stock"
@@ -170,9 +170,4 @@ def checked_settings(**values: object) -> BenchSettings:
     try:
         return BenchSettings.model_validate(values)
     except ValidationError as error:
-        lines = []
-        for item in error.errors():
-            field = ".".join(str(part) for part in item["loc"])
-            message = item["msg"].removeprefix("Value error, ")
-            lines.append(f"{field} is {item['input']!r}: {message}" if field else message)
-        raise ConfigError("bench: " + "\nradixflow: bench: ".join(lines)) from None
+        raise ConfigError("bench: " + "\nradixflow: bench: ".join(field_lines(error))) from None

@@ -41,7 +41,9 @@ class AsyncDecisionClient:
         self._url = calls.clean_url(base_url)
         self._schedule = retries if isinstance(retries, RetrySchedule) else RetrySchedule(retries)
         self._http = httpx.AsyncClient(
-            headers=calls.request_headers(api_key), timeout=timeout, limits=httpx.Limits(max_connections=None)
+            headers=calls.request_headers(api_key),
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=calls.IDLE_S),
         )
 
     async def decide(

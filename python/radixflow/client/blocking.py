@@ -40,7 +40,9 @@ class DecisionClient:
         self._url = calls.clean_url(base_url)
         self._schedule = retries if isinstance(retries, RetrySchedule) else RetrySchedule(retries)
         self._http = httpx.Client(
-            headers=calls.request_headers(api_key), timeout=timeout, limits=httpx.Limits(max_connections=None)
+            headers=calls.request_headers(api_key),
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=calls.IDLE_S),
         )
 
     def decide(

@@ -17,6 +17,8 @@ SCHEMA_PATH = "/v1/systemone/schema"
 STATS_PATH = "/v1/radixflow/stats"
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_S = 60.0
+IDLE_S = 2.0
+"""Seconds after which an idle connection is not used again: vLLM closes one after 5, and what is sent then is lost."""
 
 Questions = Mapping[str, QuestionDict | QuestionSpec | Mapping[str, Any]]
 """Questions by id, from the builders, as :class:`radixflow.decisions.QuestionSpec`, or spelt out."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, field_lines
 
 Count = Annotated[int, Ge(1), Le(100_000)]
 
@@ -61,9 +61,4 @@ def checked(**values: Any) -> SimulateSettings:  # noqa: ANN401
 
 def explain(error: ValidationError, command: str) -> str:
     """Write a line a bad field."""
-    lines = []
-    for item in error.errors():
-        field = ".".join(str(part) for part in item["loc"])
-        message = item["msg"].removeprefix("Value error, ")
-        lines.append(f"{field} is {item['input']!r}: {message}" if field else message)
-    return f"{command}: " + f"\nradixflow: {command}: ".join(lines)
+    return f"{command}: " + f"\nradixflow: {command}: ".join(field_lines(error))

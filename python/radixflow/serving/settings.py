@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from radixflow.decisions import DEFAULT_NEAR_TIE_MARGIN
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, findings
 
 ENVIRONMENT_VARIABLE = "RADIXFLOW_ENDPOINT"
 """A JSON object of :class:`EndpointSettings`' fields; `radixflow serve` writes it from its flags."""
@@ -66,10 +66,9 @@ def check_settings(value: object, source: str) -> EndpointSettings:
         return EndpointSettings.model_validate(value)
     except ValidationError as error:
         lines = []
-        for found in error.errors(include_url=False):
-            name = ".".join(str(part) for part in found["loc"])
+        for name, value, reason in findings(error):
             info = EndpointSettings.model_fields.get(name)
             known = ", ".join(EndpointSettings.model_fields)
             fix = f"give {info.description}" if info else f"the fields are {known}"
-            lines.append(f"{source}: field {name or '(whole)'!r} is {found['input']!r} ({found['msg']}); {fix}")
+            lines.append(f"{source}: field {name or '(whole)'!r} is {value!r} ({reason}); {fix}")
         raise ConfigError("\n".join(lines)) from None

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, findings
 
 Seconds = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
 
@@ -83,13 +83,9 @@ def read_cost(spec: str) -> CostModel:
     try:
         return CostModel.model_validate_json(path.read_text())
     except ValidationError as error:
-        raise ConfigError(_told(spec, error)) from None
-
-
-def _told(spec: str, error: ValidationError) -> str:
-    lines = [
-        f"cost {spec!r}: field {'.'.join(map(str, item['loc'])) or '(whole)'!r} is {item['input']!r}: {item['msg']}; "
-        f"fields: {', '.join(CostModel.model_fields)}"
-        for item in error.errors()
-    ]
-    return "\nradixflow: ".join(lines)
+        fields = ", ".join(CostModel.model_fields)
+        lines = [
+            f"cost {spec!r}: field {field or '(whole)'!r} is {value!r}: {reason}; fields: {fields}"
+            for field, value, reason in findings(error)
+        ]
+        raise ConfigError("\nradixflow: ".join(lines)) from None

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, findings
 from radixflow.simulate.arrivals import Branch, Decision
 
 _FIRST_TOKEN, _VOCABULARY = 3, 500
@@ -84,11 +84,9 @@ def _lines(path: Path) -> Iterator[tuple[int, TraceLine]]:
 
 
 def _told(path: Path, number: int, error: ValidationError) -> str:
-    item = error.errors()[0]
-    field = ".".join(map(str, item["loc"])) or "(whole)"
-    message = item["msg"].removeprefix("Value error, ")
+    field, value, reason = findings(error)[0]
     return (
-        f"trace {path.name}, line {number}: field {field!r} is {item['input']!r:.120}: {message}; "
+        f"trace {path.name}, line {number}: field {field or '(whole)'!r} is {value!r:.120}: {reason}; "
         f"fields: {', '.join(TraceLine.model_fields)}"
     )
 
