@@ -30,10 +30,13 @@ def say(text: str) -> None:
 
 
 def copy_package(into: Path) -> Path:
-    """Copy the package, built extension included, and the tests; returns the copy's root."""
+    """Copy the package, built extension included, the tests and what they read; returns the copy's root."""
     shutil.copytree(ROOT / "python", into / "python", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "tests", into / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", into)
+    # Tests compare messages with the documents that quote them.
+    shutil.copytree(ROOT / "docs", into / "docs")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, into)
     return into
 
 
