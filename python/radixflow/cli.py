@@ -30,10 +30,16 @@ app = typer.Typer(
     help="Scheduling for hybrid-model and decision serving on vLLM 0.29.0.",
     no_args_is_help=True,
     add_completion=False,
+    # Square brackets are for people here: defaults, and what may be left out.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.add_typer(simulate_app, name="simulate")
 app.command()(report)
+
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+_PASSED_ON = "[OPTIONS] [MODEL] [FLAGS OF VLLM SERVE]"
 
 
 @contextlib.contextmanager
@@ -59,7 +65,7 @@ def _root(
     """Scheduling for hybrid-model and decision serving on vLLM 0.29.0."""
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings=_PASS_ON, options_metavar=_PASSED_ON)
 def doctor(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="one JSON document on stdout")] = False,
@@ -126,7 +132,7 @@ def explain() -> None:
     typer.echo("".join(diff), nl=False)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings=_PASS_ON, options_metavar=_PASSED_ON)
 def serve(
     context: typer.Context,
     near_tie_margin: Annotated[
@@ -146,7 +152,7 @@ def serve(
     from radixflow.serving.settings import check_settings
 
     given = {"near_tie_margin": near_tie_margin, "max_body_bytes": max_body_bytes, "manifest": manifest}
-    settings = check_settings({key: value for key, value in given.items() if value is not None}, "radixflow serve")
+    settings = check_settings({key: value for key, value in given.items() if value is not None}, "serve")
     command = run_server(context.args, settings, dry_run=dry_run)
     if command is not None:
         typer.echo(command)
@@ -155,7 +161,8 @@ def serve(
 @app.command()
 def bench(
     arms: Annotated[
-        str | None, typer.Option(help="stock, presets or module:Class, separated by commas [default: stock,planned]")
+        str | None,
+        typer.Option(help="stock, presets, module:Class, file.py:Class [default: stock,planned]"),
     ] = None,
     workloads: Annotated[str | None, typer.Option(help="separated by commas [default: short,long,burst]")] = None,
     concurrency: Annotated[
@@ -243,7 +250,7 @@ def bench(
         raise typer.Exit(1)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings=_PASS_ON, options_metavar=_PASSED_ON)
 def audit(
     context: typer.Context,
     decisions: Annotated[

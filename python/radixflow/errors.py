@@ -32,16 +32,34 @@ class Finding(NamedTuple):
     value: Any
     """What was given."""
     reason: str
+    missing: bool = False
+    """Nothing was given; the value is what the field is missing from."""
+
+    @property
+    def is_what(self) -> str:
+        """What there is to say of the field."""
+        return "is missing" if self.missing else f"is {self.value!r}: {self.reason}"
 
 
 def findings(error: ValidationError) -> list[Finding]:
     """Return everything that a validation refused, in the order of the fields."""
     return [
-        Finding(".".join(map(str, item["loc"])), item["input"], item["msg"].removeprefix("Value error, "))
+        Finding(
+            ".".join(map(str, item["loc"])),
+            item["input"],
+            item["msg"].removeprefix("Value error, "),
+            item["type"] == "missing",
+        )
         for item in error.errors(include_url=False)
     ]
 
 
 def field_lines(error: ValidationError) -> list[str]:
     """Write a line for each bad field: the field, its value and why."""
-    return [f"{field} is {value!r}: {reason}" if field else reason for field, value, reason in findings(error)]
+    return [f"{found.field} {found.is_what}" if found.field else found.reason for found in findings(error)]
+
+
+def unreadable(field: str, path: object, error: OSError | UnicodeDecodeError) -> str:
+    """Say why a file can't be read; what to give instead follows."""
+    reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+    return f"{field}: {str(path)!r} can't be read ({reason})"

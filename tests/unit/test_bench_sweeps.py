@@ -90,6 +90,15 @@ def test_a_sweep_goes_on_where_it_was_left(tmp_path):
     assert verify(first.folder) == []
 
 
+def test_a_dry_run_of_it_says_what_is_kept(tmp_path):
+    first = run_bench(settings(tmp_path, arms=["stock"]), fake_specs(tmp_path))
+    told = dry_run(settings(tmp_path, arms=["stock"], concurrency=[1, 2], resume=first.folder))
+    assert "C1: finished, kept" in told
+    assert "C2: 1 arms" in told
+    with pytest.raises(BenchError, match="which is no result folder"):
+        dry_run(settings(tmp_path, resume=tmp_path / "gone"))
+
+
 def test_another_run_is_not_gone_on_from(tmp_path):
     first = run_bench(settings(tmp_path, arms=["stock"]), fake_specs(tmp_path))
     with pytest.raises(BenchError, match=r"other settings: seed \(0, now 5\)"):

@@ -42,6 +42,9 @@ ROUND = {"t": 1.0, "tokens": 5, "rows": 1, "host_us": 50, "waiting": 0}
 
 COMMANDS = {
     "not-whole-numbers": ("simulate", "--concurrency", "1,x"),
+    "number-below": ("simulate", "ranks", "--ranks", "2,0"),
+    "ranks-none": ("simulate", "ranks", "--ranks", ""),
+    "simulate-twice": ("simulate", "--arms", "planned,planned"),
     "not-numbers": ("simulate", "--rate", "fast"),
     "not-a-limit": ("simulate", "--goodput", "ttft:500"),
     "not-a-pair": ("bench", "--metadata", "site"),
@@ -69,6 +72,7 @@ WITH_FILES = {
         ("simulate", "--trace"),
         ('{"arrival": 1.0, "length": 5}', '{"arrival": 0.5, "length": 5}'),
     ),
+    "trace-empty": (("simulate", "--trace"), ("", " ")),
     "trace-field": (("simulate", "--trace"), ('{"arrival": -1, "length": 5}',)),
     "fit-record": (("simulate", "fit"), ("{}",)),
     "fit-few": (("simulate", "fit"), (json.dumps(ROUND),)),
@@ -88,6 +92,30 @@ def test_what_is_quoted_of_a_file_is_said(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments, lines = WITH_FILES[name]
     assert_quoted(name, said(*arguments, file("lines.jsonl", *lines)))
+
+
+def test_a_file_that_is_no_text_and_one_that_cant_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("cost.json").write_bytes(b"\xff\xfe")
+    assert_quoted("cost-unreadable", said("simulate", "--cost", "cost.json"))
+    for arguments in (("simulate", "--trace"), ("simulate", "fit")):
+        assert "'cost.json' can't be read (not UTF-8); give a JSONL" in said(*arguments, "cost.json")
+    trace = file(
+        "trace.jsonl",
+        *(json.dumps({**ROUND, "t": number * 0.05, "tokens": 5 + number, "waiting": 3}) for number in range(40)),
+    )
+    assert_quoted("fit-out", said("simulate", "fit", trace, "--out", "gone/cost.json"))
+
+
+def test_a_field_that_is_missing_is_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "field 'arrival' is missing; fields" in said("simulate", "--trace", file("lines.jsonl", '{"length": 5}'))
+    assert "field 'fixed_s' is 'x': " in said("simulate", "--cost", file("cost.json", '{"fixed_s": "x"}'))
+
+
+def test_numbers_that_no_size_can_have_are_refused():
+    for option in ("--sizes", "--waiting"):
+        assert said("simulate", "scale", option, "-5") == f"{option[2:]}: -5 is below 1; give, say, 1,8,32"
 
 
 NEEDED = {

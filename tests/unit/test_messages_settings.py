@@ -73,7 +73,7 @@ SETTINGS = {
     "policy-kind": lambda: policy("builtins:dict"),
     "policy-part": lambda: policy_file(WRONG_PART),
     "endpoint-json": lambda: load_settings({"RADIXFLOW_ENDPOINT": "near_tie_margin=0.1"}),
-    "endpoint-field": lambda: check_settings({"near_tie_margin": 2}, "radixflow serve"),
+    "endpoint-field": lambda: check_settings({"near_tie_margin": 2}, "serve"),
     "endpoint-unknown": lambda: check_settings({"margin": 0.1}, "RADIXFLOW_ENDPOINT"),
 }
 

@@ -136,3 +136,17 @@ def test_the_command_line_can_be_pasted():
     line = launch("my model", max_body_bytes=2048).command()
     assert line.startswith("env ")
     assert "vllm serve 'my model'" in line
+
+
+def test_what_is_printed_makes_its_own_folder_for_counters(monkeypatch):
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+    line = command.serve(["org/model"], EndpointSettings(), dry_run=True)
+    assert 'PROMETHEUS_MULTIPROC_DIR="$(mktemp -d)"' in line
+    assert line.endswith(
+        " vllm serve org/model --scheduler-cls radixflow.Scheduler --enable-prefix-caching --shutdown-timeout 10"
+    )
+
+
+def test_a_manifest_that_isnt_there_is_said_before_anything_runs(tmp_path):
+    with pytest.raises(ConfigError, match="check the path"):
+        command.serve(["org/model"], EndpointSettings(manifest=tmp_path / "gone.json"), dry_run=True)

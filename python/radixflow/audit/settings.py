@@ -64,9 +64,9 @@ def audit_settings(**given: object) -> AuditSettings:
         return AuditSettings.model_validate(given)
     except ValidationError as error:
         lines = []
-        for name, value, reason in findings(error):
+        for name, value, reason, _ in findings(error):
             info = AuditSettings.model_fields.get(name)
             fix = f"; give {info.description}" if info else ""
             shown = f"field {name!r} is {value!r} ({reason})" if name else reason
-            lines.append(f"radixflow audit: {shown}{fix}")
+            lines.append(f"audit: {shown}{fix}")
         raise ConfigError("\n".join(lines)) from None

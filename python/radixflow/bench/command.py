@@ -180,13 +180,20 @@ def request_headers() -> dict[str, str]:
 
 
 def dry_run(settings: BenchSettings, make_spec: SpecFactory = server_spec) -> str:
-    """Say what :func:`run_bench` would do; starts nothing."""
+    """Say what :func:`run_bench` would do; starts nothing.
+
+    Raises:
+        BenchError: the folder to resume from can't be.
+    """
+    earlier = Earlier(settings.resume, settings) if settings.resume is not None else None
     serve, model, nowhere = serve_settings(), model_of(settings), Path("LOGS")
     if settings.url is not None:
         specs: list[ServerSpec] = [remote_server(settings.url, nowhere).spec]
     else:
         specs = [make_spec(arm, model, serve, nowhere, settings.policy) for arm in settings.arms]
-    return environment.scrub(plan_text(settings, specs, serve.block_size), model)
+    return environment.scrub(
+        plan_text(settings, specs, serve.block_size, earlier.labels if earlier is not None else ()), model
+    )
 
 
 class SpecFactory(Protocol):

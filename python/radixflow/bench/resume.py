@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,16 @@ _FREE = {"name", "workloads", "concurrency", "request_rate", "resume", "save_res
 """Settings that may differ between a run and the one it goes on from."""
 
 
-def plan_text(settings: BenchSettings, specs: Sequence[ServerSpec], block_size: int) -> str:
-    """Say what a run would do: the servers' commands, then calls and decisions of every cell."""
+def plan_text(
+    settings: BenchSettings, specs: Sequence[ServerSpec], block_size: int, finished: Collection[str] = ()
+) -> str:
+    """Say what a run would do: the servers' commands, then calls and decisions of every cell that isn't finished."""
     lines = [f"server of arm {spec.arm}: {shlex.join(spec.command) or spec.url}" for spec in specs]
     total = 0
     for cell in settings.cells():
+        if cell.label in finished:
+            lines.append(f"{cell.label}: finished, kept")
+            continue
         workload = settings.workload(cell.workload)
         calls = len(workload.calls(workload.round_up(settings.decisions), block_size))
         runs = settings.repeats * len(settings.arms)

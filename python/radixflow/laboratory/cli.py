@@ -18,6 +18,7 @@ from radixflow.laboratory.words import limit_ms, names, numbers, reals
 app = typer.Typer(
     help="Simulate: vLLM's real scheduler and KV-cache manager under a virtual clock. No model, no sleep.",
     invoke_without_command=True,
+    rich_markup_mode=None,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
@@ -120,7 +121,10 @@ def fit(
     found = fit_cost(step_seconds(read_records(trace)), cached)
     text = found.cost.model_dump_json(indent=2)
     if out is not None:
-        out.write_text(text + "\n")
+        try:
+            out.write_text(text + "\n")
+        except OSError as error:
+            raise ConfigError(f"out: {str(out)!r} can't be written ({error.strerror}); give a file that can") from error
     typer.echo(text)
     typer.echo(
         f"{found.rounds} rounds, {found.dropped} left out; median error {100 * found.median_error:.1f} %, "
@@ -191,10 +195,13 @@ def ranks(
     settings = checked(
         arms=names(arms), workloads=[workload], geometries=[geometry], cost=cost, name=name, result_dir=result_dir
     )
+    engines = numbers("ranks", counts, least=1)
+    if not engines:
+        raise ConfigError(f"ranks: {counts!r} holds no number of engines; give, say, 1,2,4")
     with _progress() as tick:
         from radixflow.laboratory import studies
 
-        told = studies.ranks(settings, numbers("ranks", counts) or [1], tick)
+        told = studies.ranks(settings, engines, tick)
     _tell(*told, json)
 
 
@@ -213,8 +220,9 @@ def scale(
     from radixflow.laboratory.settings import checked
 
     settings = checked(arms=names(arms), workloads=[workload], concurrency=[clients], name=name, result_dir=result_dir)
+    many, queued = numbers("sizes", sizes, least=1), numbers("waiting", waiting, least=1)
     with _progress() as tick:
         from radixflow.laboratory import studies
 
-        told = studies.scale(settings, numbers("sizes", sizes) or [], numbers("waiting", waiting) or [], tick)
+        told = studies.scale(settings, many or [], queued or [], tick)
     _tell(*told, json)

@@ -40,10 +40,14 @@ class SimulateSettings(BaseModel):
     result_dir: Path = Path("bench/results")
 
     @model_validator(mode="after")
-    def _one_kind_of_arrival(self) -> Self:
+    def _fits_together(self) -> Self:
         given = [name for name in ("concurrency", "rate", "burst", "trace") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are both given; name one kind of arrival")
+        for field in ("arms", "workloads", "geometries"):
+            values = getattr(self, field)
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"{field}: {twice} is given more than once; name each once")
         return self
 
 

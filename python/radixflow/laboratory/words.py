@@ -10,16 +10,24 @@ def names(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def numbers(field: str, text: str | None) -> list[int] | None:
+def numbers(field: str, text: str | None, least: int | None = None) -> list[int] | None:
     """Read whole numbers separated by commas.
 
+    Args:
+        field: what they are, for errors.
+        text: of the command line; None stays None.
+        least: the smallest that is allowed.
+
     Raises:
-        ConfigError: one isn't a number; the message names the field.
+        ConfigError: one isn't a number, or below the least; the message names the field.
     """
     try:
-        return None if text is None else [int(part) for part in names(text) or []]
+        found = None if text is None else [int(part) for part in names(text) or []]
     except ValueError:
         raise ConfigError(f"{field}: {text!r} is not a list of whole numbers; give, say, 1,8,32") from None
+    if least is not None and found and min(found) < least:
+        raise ConfigError(f"{field}: {min(found)} is below {least}; give, say, 1,8,32")
+    return found
 
 
 def reals(field: str, text: str | None) -> list[float] | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from radixflow.decisions import load_manifest
 from radixflow.errors import RadixFlowError, UnsupportedError
 from radixflow.models import serve_settings
 from radixflow.models.decision_model import decision_model
@@ -29,6 +30,8 @@ _PLUGIN_GROUPS = (
 )
 EMBEDDED_NAME = "radixflow-tiny"
 SCHEDULER = "radixflow.Scheduler"
+FRESH_FOLDER = "$(mktemp -d)"
+"""Stands in a printed command for a folder that is made when it runs."""
 DRAIN_S = 10
 """Seconds in which requests on the way are answered after SIGTERM or SIGINT."""
 
@@ -44,8 +47,11 @@ class Launch:
 
     def command(self) -> str:
         """Return it as a line for a shell."""
-        assignments = [f"{name}={value}" for name, value in sorted(self.env.items())]
-        return shlex.join(["env", *assignments, "vllm", *self.arguments])
+        assignments = [
+            f'{name}="{FRESH_FOLDER}"' if value == FRESH_FOLDER else shlex.quote(f"{name}={value}")
+            for name, value in sorted(self.env.items())
+        ]
+        return " ".join(["env", *assignments, shlex.join(["vllm", *self.arguments])])
 
 
 def plan_launch(
@@ -91,13 +97,17 @@ def serve(arguments: Sequence[str], settings: EndpointSettings, *, dry_run: bool
 
     Raises:
         RadixFlowError: vLLM isn't installed, or the embedded model can't be written.
+        ManifestError: the settings name a manifest that can't be used.
         UnsupportedError: RadixFlow can't schedule this engine; each reason says what to change.
     """
+    if settings.manifest is not None:
+        # The server reads it, too, but only once its model is loaded.
+        load_manifest(settings.manifest)
+    if dry_run:
+        return plan_launch(arguments, settings, os.environ, FRESH_FOLDER).command()
     folder = tempfile.mkdtemp(prefix="radixflow-metrics-")
     try:
         launch = plan_launch(arguments, settings, os.environ, folder)
-        if dry_run:
-            return launch.command()
         os.environ.update(launch.env)
         _run([*launch.arguments, *_after_examining(launch.arguments[1:])])
     finally:

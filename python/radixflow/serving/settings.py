@@ -66,7 +66,7 @@ def check_settings(value: object, source: str) -> EndpointSettings:
         return EndpointSettings.model_validate(value)
     except ValidationError as error:
         lines = []
-        for name, value, reason in findings(error):
+        for name, value, reason, _ in findings(error):
             info = EndpointSettings.model_fields.get(name)
             known = ", ".join(EndpointSettings.model_fields)
             fix = f"give {info.description}" if info else f"the fields are {known}"

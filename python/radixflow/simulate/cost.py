@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from radixflow.errors import ConfigError, findings
+from radixflow.errors import ConfigError, findings, unreadable
 
 Seconds = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
 
@@ -81,11 +81,13 @@ def read_cost(spec: str) -> CostModel:
     if not path.is_file():
         raise ConfigError(f"cost: {spec!r} is neither a preset ({', '.join(PRESETS)}) nor a JSON file of a cost model")
     try:
-        return CostModel.model_validate_json(path.read_text())
+        return CostModel.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(unreadable("cost", path, error) + "; give a preset or a JSON file of a cost model") from error
     except ValidationError as error:
         fields = ", ".join(CostModel.model_fields)
         lines = [
-            f"cost {spec!r}: field {field or '(whole)'!r} is {value!r}: {reason}; fields: {fields}"
-            for field, value, reason in findings(error)
+            f"cost {spec!r}: field {found.field or '(whole)'!r} {found.is_what:.240}; fields: {fields}"
+            for found in findings(error)
         ]
         raise ConfigError("\nradixflow: ".join(lines)) from None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from radixflow.errors import ConfigError
+from radixflow.errors import ConfigError, unreadable
 from radixflow.simulate.cost import CostModel
 
 FEWEST_ROUNDS = 20
@@ -43,15 +43,16 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     records = []
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"trace: {str(path)!r} can't be read ({error.strerror}); give a JSONL trace") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(unreadable("trace", path, error) + "; give a JSONL trace") from error
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
             record = {**record, **{key: float(record[key]) for key in ("t", "tokens", "rows", "host_us")}}
         except (ValueError, KeyError, TypeError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise ConfigError(
-                f"trace {path.name}, line {number}: no round record ({error!r}); a record has t, tokens, rows and "
+                f"trace {path.name}, line {number}: no round record ({reason}); a record has t, tokens, rows and "
                 "host_us, as radixflow writes them to 'trace_path'"
             ) from None
         records.append(record)

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from radixflow.errors import ConfigError, findings
+from radixflow.errors import ConfigError, findings, unreadable
 from radixflow.simulate.arrivals import Branch, Decision
 
 _FIRST_TOKEN, _VOCABULARY = 3, 500
@@ -69,24 +69,27 @@ class TraceLine(BaseModel):
 
 
 def _lines(path: Path) -> Iterator[tuple[int, TraceLine]]:
+    found = False
     try:
-        stream = path.open(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"trace: {str(path)!r} can't be read ({error.strerror}); give a JSONL file") from error
-    with stream:
-        for number, text in enumerate(stream, 1):
-            if not text.strip():
-                continue
-            try:
-                yield number, TraceLine.model_validate_json(text)
-            except ValidationError as error:
-                raise ConfigError(_told(path, number, error)) from None
+        with path.open(encoding="utf-8") as stream:
+            for number, text in enumerate(stream, 1):
+                if not text.strip():
+                    continue
+                found = True
+                try:
+                    yield number, TraceLine.model_validate_json(text)
+                except ValidationError as error:
+                    raise ConfigError(_told(path, number, error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(unreadable("trace", path, error) + "; give a JSONL file") from error
+    if not found:
+        raise ConfigError(f"trace: {str(path)!r} holds no line; give a JSONL file with a line a request")
 
 
 def _told(path: Path, number: int, error: ValidationError) -> str:
-    field, value, reason = findings(error)[0]
+    found = findings(error)[0]
     return (
-        f"trace {path.name}, line {number}: field {field or '(whole)'!r} is {value!r:.120}: {reason}; "
+        f"trace {path.name}, line {number}: field {found.field or '(whole)'!r} {found.is_what:.240}; "
         f"fields: {', '.join(TraceLine.model_fields)}"
     )
 
