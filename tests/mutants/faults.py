@@ -139,8 +139,8 @@ FAULTS = (
     Fault(
         "keep a promise whose producer has left",
         "engine/controller.py",
-        "            if self.book.discard(request_id):\n                self._prefill_ended(request_id)\n",
-        "            self.book.discard(request_id)\n",
+        "        # Whatever the index says: nobody may wait for somebody who is gone.\n        self._prefill_ended(request_id)\n",
+        "",
         (_life("planned"),),
     ),
     Fault(
@@ -149,6 +149,13 @@ FAULTS = (
         "        if tokens > self._room and entry.gave_way < self._config.max_bypass:\n",
         "        if tokens > self._room:\n",
         ("tests/scheduler/test_deferral_bounds.py",),
+    ),
+    Fault(
+        "give way with an adapter",
+        "engine/traversal.py",
+        "        if request.lora_request is not None:\n",
+        "        if False:\n",
+        ("tests/scheduler/test_giving_way.py",),
     ),
     Fault(
         "charge a repetition that was weighed before",

@@ -432,7 +432,6 @@ class Life:
             assert book.index is None or len(book.index) == 0
             planner = self.controller.planner
             assert planner is None or len(planner.promises) == 0
-            assert not self.controller.holding or not book.candidates
 
     # What must be true at any time
 

@@ -59,6 +59,21 @@ def test_whatever_a_client_says_is_read_or_ignored_and_counted(said):
     assert 0 <= hints.shared_tokens <= 100
 
 
+def test_a_number_that_no_name_can_hold_is_ignored():
+    assert read_hints(request({"radixflow_group": 10**5_000, "radixflow_group_size": 2})) == Hints(None, 2, 0, 1)
+
+
+def test_a_group_whose_name_is_used_for_ever_remembers_no_more_than_its_size():
+    groups = Groups()
+    hints = Hints("always the same", 4, 0, 0)
+    _, group = groups.join("", hints, "r0")
+    for number in range(1, 100):
+        key, _ = groups.join("", hints, f"r{number}")
+        groups.leave(key)
+    assert len(group.seen) == 4
+    assert group.is_complete
+
+
 def test_a_group_is_of_one_namespace_and_ends_with_its_last_member():
     groups = Groups()
     keys = [groups.join(salt, Hints("g", 2), name) for salt, name in (("x", "a"), ("y", "b"), ("x", "c"))]

@@ -112,25 +112,32 @@ class Controller:
         try:
             fresh = request.status.name == "WAITING" and request.num_computed_tokens == 0
             hints = None
-            if self._reads_hints and fresh:
+            if self._reads_hints and (fresh or request.status.name == "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"):
                 hints = read_hints(request)
                 if hints is not None and hints.ignored:
                     self.recorder.totals["hints.ignored"] += hints.ignored
+            if not fresh:
+                # Preempted: what it promised is void, and promised anew when it plans anew.
+                self._prefill_ended(request.request_id)
             self.book.add(request, now, fresh, hints)
+        except Exception as error:  # noqa: BLE001
+            self._fail("index", error)
+        try:
             if self.admission is not None and fresh:
                 self.admission.arrived(request, now)
         except Exception as error:  # noqa: BLE001
-            self._fail("index", error)
+            self._fail("admission", error)
 
     def left(self, request_id: str) -> None:
         """Note a request that is finished, aborted or failed."""
         if self.partial is not None:
             self.partial.forget(request_id)
         try:
-            if self.book.discard(request_id):
-                self._prefill_ended(request_id)
+            self.book.discard(request_id)
         except Exception as error:  # noqa: BLE001
             self._fail("index", error)
+        # Whatever the index says: nobody may wait for somebody who is gone.
+        self._prefill_ended(request_id)
         if self.admission is not None and self.admission.is_timing and not self.book.candidates:
             # Everybody who was held has left; the next hold is another one.
             self.admission.end_hold("abandoned")
@@ -184,10 +191,13 @@ class Controller:
                 self.book.scheduled(
                     output.num_scheduled_tokens, lambda name: requests[name].is_prefill_chunk, self._prefill_ended
                 )
+        except Exception as error:  # noqa: BLE001
+            self._fail("index", error)
+        try:
             if self.admission is not None:
                 self.admission.round_scheduled(output.num_scheduled_tokens)
         except Exception as error:  # noqa: BLE001
-            self._fail("index", error)
+            self._fail("admission", error)
         if tokens == 0 and self.traversal is not None and self.traversal.deferred and not scheduler.running:
             self._stalled = True
         try:

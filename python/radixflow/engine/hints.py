@@ -72,7 +72,7 @@ def read_hints(request: Any) -> Hints | None:  # noqa: ANN401
     ignored = 0
     group = given.get(GROUP)
     if isinstance(group, int) and not isinstance(group, bool):
-        group = str(group)
+        group = str(group) if group.bit_length() <= 64 else None
     if GROUP in given and not (isinstance(group, str) and 0 < len(group) <= _LONGEST_NAME):
         group, ignored = None, ignored + 1
     size = _count(given[GROUP_SIZE], LARGEST_GROUP) if GROUP_SIZE in given else 0
@@ -106,7 +106,8 @@ class Groups:
                 return None
             group = self._groups[key] = Group(hints.group_size)
         group.size = min(group.size, hints.group_size)
-        group.seen.add(request_id)
+        if len(group.seen) < group.size:
+            group.seen.add(request_id)
         group.live += 1
         return key, group
 

@@ -87,6 +87,10 @@ class Traversal:
         """
         if not entry.overtook or request.status is not RequestStatus.RUNNING:
             return tokens
+        if request.lora_request is not None:
+            # vLLM counts a round's adapters by who has tokens in it. One that runs without any is forgotten, another
+            # adapter is admitted, and the next round has one too many: an assertion that ends the engine.
+            return tokens
         if self._due_before:
             due, self._due_before = self._due_before, {}
             requests = self._scheduler.requests
@@ -108,7 +112,7 @@ class Traversal:
         promises = self._planner.promises
         request_id = request.request_id
         entry = self._book.entries.get(request_id)
-        if entry is None or not entry.waits:
+        if entry is None or not entry.waits or request.skip_reading_prefix_cache:
             return False
         promise = entry.promise
         if promise is None or not self._is_open(promise):
@@ -117,7 +121,8 @@ class Traversal:
             waiting = request.status is RequestStatus.WAITING
             promise = entry.promise = self._planner.find_promise(request, self._is_open) if waiting else None
             if promise is None:
-                entry.promises_seen = promises.version
+                if waiting:
+                    entry.promises_seen = promises.version
                 return False
         if entry.deferrals and self._is_bounded(entry):
             self._recorder.barrier("bound")
@@ -127,8 +132,9 @@ class Traversal:
         entry.deferrals += 1
         self._promised += 1
         self.deferred += 1
-        self._passed.append(request)
         self._due[request_id] = promise[1]
+        # Last: who is on this list goes back to the queue, so nothing may fail behind it.
+        self._passed.append(request)
         return True
 
     def _is_open(self, promise: Promise) -> bool:
@@ -167,9 +173,9 @@ class Traversal:
         if self._is_bounded(entry):
             self._recorder.barrier("bound")
             return False
-        self._defer(request, entry, "pending" if pending else kind.value)
         if pending:
             self._due[request_id] = entry.hit
+        self._defer(request, entry, "pending" if pending else kind.value)
         return True
 
     def _is_ready(self, request_id: str) -> bool:
@@ -193,5 +199,5 @@ class Traversal:
             entry.first_deferred_at = self._now
         entry.deferrals += 1
         self.deferred += 1
-        self._passed.append(request)
         self._recorder.deferred(reason)
+        self._passed.append(request)
