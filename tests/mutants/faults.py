@@ -139,8 +139,8 @@ FAULTS = (
     Fault(
         "keep a promise whose producer has left",
         "engine/controller.py",
-        "        # Whatever the index says: nobody may wait for somebody who is gone.\n        self._prefill_ended(request_id)\n",
-        "",
+        "        self._prefill_ended(request_id)\n        if self.admission",
+        "        if self.admission",
         (_life("planned"),),
     ),
     Fault(
